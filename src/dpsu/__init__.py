@@ -1,0 +1,21 @@
+"""Differentially private set union: release as many items as possible, prove what it costs."""
+
+from dpsu.errors import DataError, DataWarning, DpsuError, OutputError, ParameterError
+from dpsu.plan import Plan, plan
+from dpsu.privacy import Privacy
+from dpsu.release import Release, release
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DataError",
+    "DataWarning",
+    "DpsuError",
+    "OutputError",
+    "ParameterError",
+    "Plan",
+    "Privacy",
+    "Release",
+    "plan",
+    "release",
+]

@@ -1,0 +1,34 @@
+"""At most so many items per user, chosen without looking at anybody else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsu.contributions import Contributions
+from dpsu.kernels import grouping
+
+
+def sample(
+    contributions: Contributions,
+    max_items: int,
+    user_hash: NDArray[np.uint64],
+    item_hash: NDArray[np.uint64],
+) -> Contributions:
+    """Keep the `max_items` items of each user with the smallest salted hash of (user, item).
+
+    Removing a user leaves everyone else's sample as it was. Hashes are given per user and per item,
+    in the order of `contributions`.
+    """
+    start, items = grouping.keep_sample(
+        contributions.start, contributions.items, max_items, user_hash, item_hash
+    )
+    return replace(contributions, start=start, items=items, counts=None)
+
+
+def first(contributions: Contributions, max_items: int) -> Contributions:
+    """Keep the first `max_items` items of each user in the user's own order."""
+    start, items = grouping.keep_first(contributions.start, contributions.items, max_items)
+    return replace(contributions, start=start, items=items, counts=None)

@@ -1,0 +1,55 @@
+"""The command line: thin over the library. Data on stdout, words for people on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+import dpsu
+from dpsu.cli.demo import demo
+from dpsu.cli.mechanisms import mechanisms
+from dpsu.cli.plan import plan
+from dpsu.cli.release import release
+from dpsu.errors import DpsuError, ParameterError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(dpsu.__version__, prog_name="dpsu")
+def cli() -> None:
+    """Differentially private set union.
+
+    Many users each hold a set of items; release as many of the items as possible while no single
+    user can be noticed.
+    """
+
+
+for command in (demo, mechanisms, plan, release):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; exit code 0, 2 for usage and 1 for anything else."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.Abort:
+        fail("interrupted; nothing was written", 1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except ParameterError as error:
+        fail(str(error), 2)
+    except DpsuError as error:
+        fail(str(error), 1)
+    except BrokenPipeError:
+        # Whoever read the items has enough; Python would complain once more at exit.
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def fail(message: str, code: int) -> None:
+    """Say what went wrong and leave."""
+    click.echo(f"dpsu: {message}", err=True)
+    sys.exit(code)

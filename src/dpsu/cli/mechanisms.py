@@ -1,0 +1,15 @@
+"""`dpsu mechanisms`: one line each."""
+
+from __future__ import annotations
+
+import click
+
+from dpsu.mechanisms import MECHANISMS
+
+
+@click.command()
+def mechanisms() -> None:
+    """List the mechanisms."""
+    width = max(len(name) for name in MECHANISMS)
+    for name, mechanism in MECHANISMS.items():
+        click.echo(f"{name:<{width}}  {mechanism.summary}")

@@ -1,0 +1,73 @@
+"""Options that several commands share, spelled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dpsu.inputs.formats import FORMATS
+from dpsu.mechanisms import CALIBRATIONS, DEFAULT_MECHANISM, MECHANISMS, ORDERS
+
+Command = Callable[..., Any]
+
+
+def mechanism_options(command: Command) -> Command:
+    """Everything that makes a plan."""
+    for option in reversed(
+        (
+            click.option("--epsilon", type=float, required=True, help="Privacy loss, e.g. 1."),
+            click.option(
+                "--delta", type=float, required=True, help="Failure probability, e.g. 1e-6."
+            ),
+            click.option(
+                "--mechanism",
+                type=click.Choice(list(MECHANISMS)),
+                default=DEFAULT_MECHANISM,
+                show_default=True,
+                help="How items are chosen; see `dpsu mechanisms`.",
+            ),
+            click.option(
+                "--user", default="user", show_default=True, help="Column of the person to protect."
+            ),
+            click.option(
+                "--item", default="item", show_default=True, help="Column of what to release."
+            ),
+            click.option("--max-items", type=int, help="At most so many items per user."),
+            click.option(
+                "--calibration",
+                type=click.Choice(CALIBRATIONS),
+                default="tight",
+                show_default=True,
+                help="Our curves, or thresholds as published.",
+            ),
+            click.option("--alpha", type=float, help="Cutoff at threshold + ALPHA x noise scale."),
+            click.option("--cutoff", type=float, help="Weight at which an item is full."),
+            click.option("--passes", type=int, help="Passes in which users spend their budget."),
+            click.option("--count", help="Column of local counts (greedy)."),
+            click.option(
+                "--prior", type=click.Path(), help="Public file: item, number of holders."
+            ),
+            click.option("--order", type=click.Choice(ORDERS), help="How a greedy user chooses."),
+            click.option(
+                "--expected-users", type=int, help="Public estimate of the number of users."
+            ),
+            click.option("--public-items", type=click.Path(), help="File of items known anyway."),
+            click.option(
+                "--allow-unproven", is_flag=True, help="Accept a release without a guarantee."
+            ),
+            click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def format_option(command: Command) -> Command:
+    """The format of input whose name does not say it."""
+    return click.option(
+        "--format",
+        type=click.Choice(FORMATS),
+        help="Format of FILE if its name does not say it; standard input is CSV by default.",
+    )(command)

@@ -1,0 +1,133 @@
+"""Who holds what: rows interned, grouped by user, duplicates merged into local counts."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpsu.errors import DataError, DataWarning
+from dpsu.ids import Ids, encode
+from dpsu.kernels import grouping
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns as they were read, before anything is known about their values.
+
+    `names` are the columns as the caller typed them, for messages; `shared_users` says that user
+    ids came with the rows, so that one id per row is suspicious.
+    """
+
+    user: pa.ChunkedArray
+    item: pa.ChunkedArray
+    count: pa.ChunkedArray | None
+    names: tuple[str, str, str | None]
+    shared_users: bool = True
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Interned rows: distinct users, distinct items, and one code of each per row."""
+
+    users: Ids
+    items: Ids
+    user_codes: NDArray[np.int32]
+    item_codes: NDArray[np.int32]
+    counts: NDArray[np.int32] | None
+
+    def without_items(self, known: pa.Array) -> Pairs:
+        """Drop rows whose item is already known, given as text."""
+        is_known = pc.is_in(self.items.text(), value_set=known).to_numpy(zero_copy_only=False)
+        keep = ~is_known[self.item_codes]
+        counts = None if self.counts is None else self.counts[keep]
+        return Pairs(self.users, self.items, self.user_codes[keep], self.item_codes[keep], counts)
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Users in processing order, each with distinct items: user u holds items[start[u]:start[u+1]].
+
+    Items are positions in the item order of the release; `counts` is None once it no longer
+    matters.
+    """
+
+    start: NDArray[np.int64]
+    items: NDArray[np.int32]
+    counts: NDArray[np.int32] | None
+    n_items: int
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of items of each user."""
+        return np.diff(self.start)
+
+
+def intern(rows: Rows, *, strict: bool = False) -> Pairs:
+    """Intern rows; rows without a user, an item or a positive count are dropped.
+
+    Dropping is the private answer: refusing would let one user's row abort the release. `strict`
+    refuses all the same, for curators who would rather repair their data.
+    """
+    user_name, item_name, count_name = rows.names
+    users, user_codes = encode(user_name, rows.user)
+    items, item_codes = encode(item_name, rows.item)
+    keep = (user_codes >= 0) & (item_codes >= 0)
+    counts = None
+    if rows.count is not None:
+        counts = _counts(str(count_name), rows.count)
+        keep &= counts > 0
+    if not keep.all():
+        told = f"some rows have no {user_name!r} or no {item_name!r}"
+        if counts is not None:
+            told += f" or no positive {count_name!r}"
+        if strict:
+            raise DataError(f"{told}; drop or repair them, or do without strict")
+        warnings.warn(f"{told}; they were ignored", DataWarning, stacklevel=2)
+        user_codes, item_codes = user_codes[keep], item_codes[keep]
+        counts = None if counts is None else counts[keep]
+    if len(user_codes) == 0:
+        raise DataError(
+            f"there are no rows with both a {user_name!r} and a {item_name!r}; nothing was spent"
+        )
+    if rows.shared_users and 1 < len(user_codes) == np.count_nonzero(np.bincount(user_codes)):
+        warnings.warn(
+            f"every row has its own {user_name!r}: is this column really the person to protect, "
+            "and not a number of the row?",
+            DataWarning,
+            stacklevel=2,
+        )
+    return Pairs(users, items, user_codes, item_codes, counts)
+
+
+def arrange(
+    pairs: Pairs, user_order: NDArray[np.int64], item_order: NDArray[np.int64]
+) -> Contributions:
+    """Group rows by user, users and items in the given orders (codes, first to last)."""
+    start, items, counts = grouping.group(
+        pairs.user_codes,
+        pairs.item_codes,
+        np.empty(0, np.int32) if pairs.counts is None else pairs.counts,
+        _inverse(user_order),
+        _inverse(item_order),
+    )
+    return Contributions(start, items, counts, len(item_order))
+
+
+def _inverse(order: NDArray[np.int64]) -> NDArray[np.int32]:
+    position = np.empty(len(order), np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    return position
+
+
+def _counts(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
+    if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
+        raise DataError(
+            f"column {name!r} has type {column.type}; local counts must be integers: convert it"
+        )
+    counts: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
+    return np.clip(counts, 0, grouping.LARGEST_COUNT).astype(np.int32)

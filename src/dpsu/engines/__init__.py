@@ -1,0 +1,1 @@
+"""Engines execute a plan; they decide nothing."""

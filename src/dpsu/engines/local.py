@@ -1,0 +1,101 @@
+"""One machine, in memory: from interned rows to the released items.
+
+orders -> grouping -> bounding -> policy weights -> exact coins -> sorted items
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpsu import bounding
+from dpsu.coins import toss
+from dpsu.contributions import Contributions, Pairs, arrange
+from dpsu.errors import DataError
+from dpsu.ids import Ids
+from dpsu.inputs.public import Prior, PublicItems
+from dpsu.keys import Key
+from dpsu.plan import Plan
+from dpsu.policies import order
+
+Stage = Callable[[str], None]
+
+
+def run(
+    plan: Plan,
+    pairs: Pairs,
+    key: Key,
+    *,
+    prior: Prior | None = None,
+    public: PublicItems | None = None,
+    stage: Stage = lambda name: None,
+) -> pa.Array:
+    """Released items, sorted, in the type of the private items."""
+    items, weights = weigh(plan, pairs, key, prior=prior, public=public, stage=stage)
+    stage("tossing coins")
+    released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
+    found = items.values.filter(pa.array(released))
+    if public is not None:
+        found = pa.concat_arrays([found, public.as_type(found.type)])
+    return found.take(pc.sort_indices(found))
+
+
+def weigh(
+    plan: Plan,
+    pairs: Pairs,
+    key: Key,
+    *,
+    prior: Prior | None = None,
+    public: PublicItems | None = None,
+    stage: Stage = lambda name: None,
+) -> tuple[Ids, NDArray[np.int64]]:
+    """Items in their order and their weights. PRIVATE: weights never leave the engine."""
+    if len(pairs.users) > plan.max_users:
+        raise DataError(
+            f"there are more users than this plan is proved for (at most {plan.max_users:,}); "
+            "lower max_items or passes, or choose weighted-gaussian, which has no such limit"
+        )
+    if public is not None:
+        pairs = pairs.without_items(public.items)
+    stage("grouping by user")
+    user_order = order.hash_order(pairs.users, key.salt("user order"))
+    item_order = _item_order(plan, pairs.items, key, prior)
+    users, items = pairs.users.take(user_order), pairs.items.take(item_order)
+    contributions = arrange(pairs, user_order, item_order)
+    stage("weighing items")
+    bounded = _bound(plan, contributions, users, items, key)
+    return items, plan.policy.weights(bounded)
+
+
+def _item_order(plan: Plan, items: Ids, key: Key, prior: Prior | None) -> NDArray[np.int64]:
+    salt = key.salt("item order")
+    if plan.order == "popular":
+        assert prior is not None
+        return order.popular_order(items, salt, prior)
+    if plan.order == "scarce":
+        assert prior is not None
+        assert plan.expected_users is not None
+        assert plan.cutoff is not None
+        return order.scarce_order(items, salt, prior, plan.expected_users, round(plan.cutoff))
+    return order.hash_order(items, salt)
+
+
+def _bound(
+    plan: Plan, contributions: Contributions, users: Ids, items: Ids, key: Key
+) -> Contributions:
+    if plan.order == "count":
+        contributions = order.by_local_count(contributions)
+    if plan.max_items is None:
+        return contributions
+    if plan.bounded_by == "order":
+        return bounding.first(contributions, plan.max_items)
+    return bounding.sample(
+        contributions,
+        plan.max_items,
+        users.hashes(key.salt("sample by user")),
+        items.hashes(key.salt("sample by item")),
+    )

@@ -1,0 +1,1 @@
+"""Anything that holds (user, item) rows, and public knowledge beside it."""

@@ -1,0 +1,78 @@
+"""Plain Python: mappings of users, pairs, and lists of collections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from dpsu.contributions import Rows
+from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.keys import Key
+
+Collections = (list, set, frozenset)
+
+
+def from_mapping(data: Mapping[Any, Any], names: tuple[str, str], counted: bool) -> Rows:
+    """User -> items, or user -> {item: local count}."""
+    users: list[Any] = []
+    items: list[Any] = []
+    counts: list[Any] = []
+    for user, held in data.items():
+        _refuse_text(held)
+        users += [user] * len(held)
+        items += held
+        counts += held.values() if isinstance(held, Mapping) else [1] * len(held)
+    return _rows(users, items, counts if counted else None, names, shared_users=False)
+
+
+def from_iterable(data: Iterable[Any], names: tuple[str, str], key: Key) -> Rows:
+    """(user, item) pairs if the elements are tuples, one user per element if collections."""
+    elements = list(data)
+    if all(isinstance(element, tuple) and len(element) == 2 for element in elements):
+        return _rows([e[0] for e in elements], [e[1] for e in elements], None, names)
+    if not all(isinstance(element, Collections) for element in elements):
+        raise DataError(
+            "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
+            "per user; tuples are always read as pairs"
+        )
+    users: list[bytes] = []
+    items: list[Any] = []
+    for position, held in enumerate(elements):
+        # A position is no identity: it shifts when somebody before leaves, and with it every order
+        # derived from it. Ids drawn from the key are independent of each other instead.
+        users += [key.digest("listed user", 0, 0, b"%d" % position).hex()[:32].encode()] * len(held)
+        items += held
+    return _rows([u.decode() for u in users], items, None, names, shared_users=False)
+
+
+def _rows(
+    users: list[Any],
+    items: list[Any],
+    counts: list[Any] | None,
+    names: tuple[str, str],
+    *,
+    shared_users: bool = True,
+) -> Rows:
+    def column(name: str, values: list[Any]) -> pa.ChunkedArray:
+        array = without_values(
+            lambda: pa.array(values),
+            f"the {name} values mix types or cannot be read; they must be all text or all integers",
+        )
+        return pa.chunked_array([array])
+
+    return Rows(
+        column("user", users),
+        column("item", items),
+        None if counts is None else column("count", counts),
+        (names[0], names[1], None if counts is None else "count"),
+        shared_users=shared_users,
+    )
+
+
+def _refuse_text(held: Any) -> None:
+    if isinstance(held, (str, bytes)) or not hasattr(held, "__len__"):
+        raise ParameterError(
+            f"data maps users to {type(held).__name__}; each user needs a list or set of items"
+        )

@@ -1,0 +1,181 @@
+"""Public knowledge: priors (item -> number) and lists of items that are known anyway.
+
+Both may shape a release only because they were not made from the private data. They are matched to
+private items by their text, so that a prior read from CSV fits integer items.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpsu.errors import DataError, ParameterError
+from dpsu.ids import Ids, canonical
+from dpsu.inputs import frames
+from dpsu.inputs.files import read_public_table
+
+NUMBER_COLUMNS = ("holders", "count", "frequency", "number", "prior")
+
+
+@dataclass(frozen=True)
+class Prior:
+    """How widely each item is held in public data, by descending number."""
+
+    items: pa.Array
+    numbers: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 that identifies the prior in a plan."""
+        return _digest([self.items, pa.array(self.numbers)])
+
+    def popularity(self, items: Ids) -> NDArray[np.float64]:
+        """The prior's number of each item; unknown items count 1, but never above a known one."""
+        unknown = min(1.0, float(self.numbers.min(initial=1.0)))
+        at = self._positions(items)
+        return np.where(at >= 0, self.numbers[np.maximum(at, 0)], unknown)
+
+    def expected_holders(
+        self, items: Ids, expected_users: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """How many of `expected_users` should hold each item, and which items the prior knows.
+
+        The prior says nothing of its own size, so its most popular item is taken to be held by
+        everyone.
+        """
+        at = self._positions(items)
+        scale = expected_users / float(self.numbers.max(initial=1e-300))
+        return np.where(at >= 0, self.numbers[np.maximum(at, 0)] * scale, 0.0), at >= 0
+
+    def among_first(self, items: Ids, how_many: int) -> NDArray[np.bool_]:
+        """Which items are among the prior's `how_many` most popular ones."""
+        at = self._positions(items)
+        return (at >= 0) & (at < how_many)
+
+    def _positions(self, items: Ids) -> NDArray[np.int64]:
+        at = pc.index_in(items.text(), value_set=self.items).fill_null(-1)
+        positions: NDArray[np.int64] = at.to_numpy(zero_copy_only=False).astype(np.int64)
+        return positions
+
+
+def read_prior(source: Any) -> Prior:
+    """Read a prior from a mapping, a frame or a file; larger numbers are more popular."""
+    if isinstance(source, Prior):
+        return source
+    if isinstance(source, Mapping):
+        items, numbers = pa.array(list(source)), pa.array([float(v) for v in source.values()])
+    else:
+        table = _table("prior", source)
+        names = table.column_names
+        item_name = "item" if "item" in names else names[0]
+        others = [name for name in names if name != item_name]
+        known = [name for name in others if name in NUMBER_COLUMNS] or others
+        if len(known) != 1:
+            raise ParameterError(
+                f"prior has the columns {names}; it needs 'item' and one column of numbers "
+                f"(such as {', '.join(NUMBER_COLUMNS[:3])})"
+            )
+        items = _combined(table[item_name])
+        numbers = _numbers(known[0], _combined(table[known[0]]))
+    text = Ids(canonical("prior", items)).text()
+    if text.null_count or len(text) == 0:
+        raise ParameterError("prior is empty or has rows without an item")
+    values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ParameterError("prior has numbers that are negative, missing or not finite")
+    # Spellings that normalize to one item are one item, held by all their holders.
+    summed = (
+        pa.table({"item": text, "number": values}).group_by("item").aggregate([("number", "sum")])
+    )
+    ordered = summed.sort_by([("number_sum", "descending"), ("item", "ascending")])
+    return Prior(_combined(ordered["item"]), _combined(ordered["number_sum"]).to_numpy())
+
+
+@dataclass(frozen=True)
+class PublicItems:
+    """Items that are published in any case, as sorted text."""
+
+    items: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 that identifies the list in a plan."""
+        return _digest([self.items])
+
+    def as_type(self, type_: pa.DataType) -> pa.Array:
+        """The items in the type of the private ones."""
+        try:
+            return self.items.cast(type_)
+        except pa.ArrowInvalid:
+            raise DataError(
+                "public_items has text that is not an integer, but the private items are integers"
+            ) from None
+
+
+def read_public_items(source: Any) -> PublicItems:
+    """Read items from a file (first column or 'item', or one per line), a frame or an iterable."""
+    if isinstance(source, PublicItems):
+        return source
+    if (
+        isinstance(source, Iterable)
+        and not isinstance(source, (str, os.PathLike))
+        and (not frames.is_frame(source))
+    ):
+        items = pa.array(list(source))
+    else:
+        table = _table("public_items", source)
+        name = "item" if "item" in table.column_names else table.column_names[0]
+        items = _combined(table[name])
+    text = Ids(canonical("public_items", items)).text()
+    if text.null_count:
+        raise ParameterError("public_items has missing items; drop them")
+    unique = text.unique()
+    return PublicItems(unique.take(pc.sort_indices(unique)))
+
+
+def _table(name: str, source: Any) -> pa.Table:
+    if isinstance(source, (str, os.PathLike)):
+        return read_public_table(Path(source))
+    if frames.is_frame(source):
+        return frames.to_arrow(source)
+    raise ParameterError(
+        f"{name} is a {type(source).__name__}; give a mapping, a frame or the path of a file"
+    )
+
+
+def _numbers(name: str, column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ParameterError(f"prior: column {name!r} is not a column of numbers") from None
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        combined = pa.concat_arrays(combined.chunks)
+    return combined.dictionary_decode() if pa.types.is_dictionary(combined.type) else combined
+
+
+def _digest(arrays: list[pa.Array]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        for value in array.to_pylist():
+            text = value if isinstance(value, str) else repr(value)
+            digest.update(b"%d:" % len(text.encode()) + text.encode())
+    return digest.hexdigest()

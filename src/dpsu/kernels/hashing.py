@@ -1,0 +1,232 @@
+"""HMAC-SHA256 and xxHash64 of many byte strings at once.
+
+Strings come as one buffer and int64 offsets, the layout of an Arrow ``large_string`` array. The
+tests compare both with the standard library and with the xxhash package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint32]
+
+# FIPS 180-4: fractional parts of the cube roots of the first 64 primes, and of square roots.
+_ROUND_CONSTANTS = np.array(
+    [
+        0x428A2F98, 0x71374491, 0xB5C0FBCF, 0xE9B5DBA5, 0x3956C25B, 0x59F111F1, 0x923F82A4,
+        0xAB1C5ED5, 0xD807AA98, 0x12835B01, 0x243185BE, 0x550C7DC3, 0x72BE5D74, 0x80DEB1FE,
+        0x9BDC06A7, 0xC19BF174, 0xE49B69C1, 0xEFBE4786, 0x0FC19DC6, 0x240CA1CC, 0x2DE92C6F,
+        0x4A7484AA, 0x5CB0A9DC, 0x76F988DA, 0x983E5152, 0xA831C66D, 0xB00327C8, 0xBF597FC7,
+        0xC6E00BF3, 0xD5A79147, 0x06CA6351, 0x14292967, 0x27B70A85, 0x2E1B2138, 0x4D2C6DFC,
+        0x53380D13, 0x650A7354, 0x766A0ABB, 0x81C2C92E, 0x92722C85, 0xA2BFE8A1, 0xA81A664B,
+        0xC24B8B70, 0xC76C51A3, 0xD192E819, 0xD6990624, 0xF40E3585, 0x106AA070, 0x19A4C116,
+        0x1E376C08, 0x2748774C, 0x34B0BCB5, 0x391C0CB3, 0x4ED8AA4A, 0x5B9CCA4F, 0x682E6FF3,
+        0x748F82EE, 0x78A5636F, 0x84C87814, 0x8CC70208, 0x90BEFFFA, 0xA4506CEB, 0xBEF9A3F7,
+        0xC67178F2,
+    ],
+    dtype=np.uint32,
+)  # fmt: skip
+_INITIAL_STATE = np.array(
+    [
+        0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB,
+        0x5BE0CD19,
+    ],
+    dtype=np.uint32,
+)  # fmt: skip
+
+_PRIME_1 = np.uint64(0x9E3779B185EBCA87)
+_PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_PRIME_3 = np.uint64(0x165667B19E3779F9)
+_PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
+_PRIME_5 = np.uint64(0x27D4EB2F165667C5)
+
+
+def first_words(secret: bytes, prefix: bytes, data: Bytes, offsets: NDArray[np.int64]) -> Any:
+    """First 64 bits of HMAC-SHA256(secret, prefix + length + string), for every string."""
+    block = np.zeros(64, np.uint8)
+    block[: len(secret)] = np.frombuffer(secret, np.uint8)
+    inner, outer = _INITIAL_STATE.copy(), _INITIAL_STATE.copy()
+    schedule = np.empty(64, np.uint32)
+    _compress(inner, block ^ np.uint8(0x36), schedule)
+    _compress(outer, block ^ np.uint8(0x5C), schedule)
+    return _first_words(inner, outer, np.frombuffer(prefix, np.uint8), data, offsets)
+
+
+@njit(cache=True, inline="always")
+def _rotate_right(word: Any, by: Any) -> Any:
+    return (word >> np.uint32(by)) | (word << np.uint32(32 - by))
+
+
+@njit(cache=True)
+def _compress(state: Words, block: Bytes, w: Words) -> None:
+    for i in range(16):
+        w[i] = (
+            (np.uint32(block[4 * i]) << np.uint32(24))
+            | (np.uint32(block[4 * i + 1]) << np.uint32(16))
+            | (np.uint32(block[4 * i + 2]) << np.uint32(8))
+            | np.uint32(block[4 * i + 3])
+        )
+    for i in range(16, 64):
+        x, y = w[i - 15], w[i - 2]
+        s0 = _rotate_right(x, 7) ^ _rotate_right(x, 18) ^ (x >> np.uint32(3))
+        s1 = _rotate_right(y, 17) ^ _rotate_right(y, 19) ^ (y >> np.uint32(10))
+        w[i] = np.uint32(w[i - 16] + s0 + w[i - 7] + s1)
+    a, b, c, d = state[0], state[1], state[2], state[3]
+    e, f, g, h = state[4], state[5], state[6], state[7]
+    for i in range(64):
+        s1 = _rotate_right(e, 6) ^ _rotate_right(e, 11) ^ _rotate_right(e, 25)
+        choice = (e & f) ^ (~e & g)
+        t1 = np.uint32(h + s1 + choice + _ROUND_CONSTANTS[i] + w[i])
+        s0 = _rotate_right(a, 2) ^ _rotate_right(a, 13) ^ _rotate_right(a, 22)
+        majority = (a & b) ^ (a & c) ^ (b & c)
+        t2 = np.uint32(s0 + majority)
+        h, g, f, e = g, f, e, np.uint32(d + t1)
+        d, c, b, a = c, b, a, np.uint32(t1 + t2)
+    state[0] += a
+    state[1] += b
+    state[2] += c
+    state[3] += d
+    state[4] += e
+    state[5] += f
+    state[6] += g
+    state[7] += h
+
+
+@njit(cache=True)
+def _finish(state: Words, block: Bytes, filled: int, length: int, schedule: Words) -> None:
+    """Pad the last block; `length` counts all bytes hashed, the key block included."""
+    block[filled] = 0x80
+    block[filled + 1 :] = 0
+    if filled >= 56:
+        _compress(state, block, schedule)
+        block[:] = 0
+    bits = np.uint64(length) * np.uint64(8)
+    for i in range(8):
+        block[63 - i] = np.uint8((bits >> np.uint64(8 * i)) & np.uint64(0xFF))
+    _compress(state, block, schedule)
+
+
+@njit(cache=True, nogil=True)
+def _first_words(
+    inner: Words, outer: Words, prefix: Bytes, data: Bytes, offsets: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    n = len(offsets) - 1
+    words = np.empty(n, np.uint64)
+    block = np.empty(64, np.uint8)
+    schedule = np.empty(64, np.uint32)
+    state = np.empty(8, np.uint32)
+    size = np.empty(8, np.uint8)
+    for k in range(n):
+        start, stop = offsets[k], offsets[k + 1]
+        for i in range(8):
+            size[7 - i] = np.uint8((np.uint64(stop - start) >> np.uint64(8 * i)) & np.uint64(0xFF))
+        state[:] = inner
+        filled = 0
+        for part in range(3):
+            count = len(prefix) if part == 0 else (8 if part == 1 else stop - start)
+            for i in range(count):
+                if part == 0:
+                    block[filled] = prefix[i]
+                elif part == 1:
+                    block[filled] = size[i]
+                else:
+                    block[filled] = data[start + i]
+                filled += 1
+                if filled == 64:
+                    _compress(state, block, schedule)
+                    filled = 0
+        _finish(state, block, filled, 64 + len(prefix) + 8 + (stop - start), schedule)
+        for i in range(8):
+            for j in range(4):
+                block[4 * i + j] = np.uint8((state[i] >> np.uint32(24 - 8 * j)) & np.uint32(0xFF))
+        state[:] = outer
+        _finish(state, block, 32, 64 + 32, schedule)
+        words[k] = (np.uint64(state[0]) << np.uint64(32)) | np.uint64(state[1])
+    return words
+
+
+@njit(cache=True, inline="always")
+def _rotate_left(word: Any, by: Any) -> Any:
+    return (word << np.uint64(by)) | (word >> np.uint64(64 - by))
+
+
+@njit(cache=True, inline="always")
+def _little_endian(data: Bytes, start: int, count: int) -> Any:
+    word = np.uint64(0)
+    for i in range(count):
+        word |= np.uint64(data[start + i]) << np.uint64(8 * i)
+    return word
+
+
+@njit(cache=True, inline="always")
+def _lane(accumulator: Any, word: Any) -> Any:
+    return _rotate_left(accumulator + word * _PRIME_2, 31) * _PRIME_1
+
+
+@njit(cache=True, inline="always")
+def _avalanche(h: Any) -> Any:
+    h ^= h >> np.uint64(33)
+    h *= _PRIME_2
+    h ^= h >> np.uint64(29)
+    h *= _PRIME_3
+    return h ^ (h >> np.uint64(32))
+
+
+@njit(cache=True)
+def _hash_bytes(data: Bytes, start: int, stop: int, seed: Any) -> Any:
+    length = stop - start
+    at = start
+    if length >= 32:
+        v1 = seed + _PRIME_1 + _PRIME_2
+        v2 = seed + _PRIME_2
+        v3 = seed
+        v4 = seed - _PRIME_1
+        while at + 32 <= stop:
+            v1 = _lane(v1, _little_endian(data, at, 8))
+            v2 = _lane(v2, _little_endian(data, at + 8, 8))
+            v3 = _lane(v3, _little_endian(data, at + 16, 8))
+            v4 = _lane(v4, _little_endian(data, at + 24, 8))
+            at += 32
+        h = _rotate_left(v1, 1) + _rotate_left(v2, 7) + _rotate_left(v3, 12) + _rotate_left(v4, 18)
+        for v in (v1, v2, v3, v4):
+            h = (h ^ _lane(np.uint64(0), v)) * _PRIME_1 + _PRIME_4
+    else:
+        h = seed + _PRIME_5
+    h += np.uint64(length)
+    while at + 8 <= stop:
+        h ^= _lane(np.uint64(0), _little_endian(data, at, 8))
+        h = _rotate_left(h, 27) * _PRIME_1 + _PRIME_4
+        at += 8
+    if at + 4 <= stop:
+        h ^= _little_endian(data, at, 4) * _PRIME_1
+        h = _rotate_left(h, 23) * _PRIME_2 + _PRIME_3
+        at += 4
+    while at < stop:
+        h ^= np.uint64(data[at]) * _PRIME_5
+        h = _rotate_left(h, 11) * _PRIME_1
+        at += 1
+    return _avalanche(h)
+
+
+@njit(cache=True)
+def hash_word(word: Any, seed: Any) -> Any:
+    """XxHash64 of the eight little-endian bytes of `word`."""
+    h = seed + _PRIME_5 + np.uint64(8)
+    h ^= _lane(np.uint64(0), word)
+    h = _rotate_left(h, 27) * _PRIME_1 + _PRIME_4
+    return _avalanche(h)
+
+
+@njit(cache=True, nogil=True)
+def hash_strings(data: Bytes, offsets: NDArray[np.int64], seed: Any) -> NDArray[np.uint64]:
+    """XxHash64 of every string, with a 64-bit seed."""
+    n = len(offsets) - 1
+    hashes = np.empty(n, np.uint64)
+    for k in range(n):
+        hashes[k] = _hash_bytes(data, offsets[k], offsets[k + 1], seed)
+    return hashes

@@ -1,0 +1,306 @@
+"""The mechanisms by name: which policy, which curve, which options, covered by which theorem.
+
+A mechanism is a function from checked options to a :class:`Design`. It is the only place that
+decides which curve may be used with which policy; every such choice names its proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dpsu import calibration, joint
+from dpsu.curves import Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
+from dpsu.errors import ParameterError
+from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Weighted
+from dpsu.privacy import Privacy, number, whole_number
+
+DEFAULT_MAX_ITEMS = 100
+LARGEST_MAX_ITEMS = 100_000
+DEFAULT_ALPHA = 3.0
+LARGEST_CUTOFF = 2.0**30
+LARGEST_PASSES = 1000
+# Weights without a cutoff grow with the number of holders: 2^32 users of weight 1 stay below 2^62.
+MAX_USERS = 2**32
+UNBOUNDED_FRACTION_BITS = 30
+# What all roundings of an l2 descent together may add to its sensitivity.
+ROUNDING_ALLOWANCE = 2.0**-20
+NOVEL_SLACK = 2.0**-40
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a mechanism decides: everything but the data, the orders and the key."""
+
+    policy: Policy
+    curve: ReleaseCurve
+    max_items: int | None
+    bounded_by: str
+    cutoff: float | None
+    delta_split: dict[str, float]
+    theorem: str
+    proven: bool = True
+    max_users: int = MAX_USERS
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options that shape a design, as given; None where the caller left the choice to us."""
+
+    privacy: Privacy
+    calibration: str
+    max_items: int | None = None
+    alpha: float | None = None
+    cutoff: float | None = None
+    passes: int | None = None
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A name people type, one line about it, the options it has, and how to design it."""
+
+    name: str
+    summary: str
+    options: frozenset[str]
+    design: Callable[[Options], Design]
+
+
+def _max_items(options: Options, *, default: int | None, needed_by: str | None) -> int | None:
+    if options.max_items is not None:
+        return whole_number("max_items", options.max_items, 1, LARGEST_MAX_ITEMS)
+    if default is None and needed_by is not None:
+        raise ParameterError(
+            f"{needed_by} needs max_items: its guarantee holds only if every user is bounded to a "
+            "number of items chosen without looking at the data"
+        )
+    return default
+
+
+def _cutoff(options: Options, threshold: float, scale: float) -> float:
+    if options.cutoff is not None:
+        if options.alpha is not None:
+            raise ParameterError("alpha and cutoff say the same thing twice; give one of them")
+        return number("cutoff", options.cutoff, 1.0, LARGEST_CUTOFF)
+    alpha = DEFAULT_ALPHA
+    if options.alpha is not None:
+        alpha = number("alpha", options.alpha, 0.0, 1000.0)
+    return max(1.0, threshold + alpha * scale)
+
+
+def _fraction_bits(cutoff: float) -> int:
+    return min(52, 62 - math.ceil(math.log2(cutoff)))
+
+
+def _passes(options: Options) -> int:
+    if options.passes is None:
+        return 1
+    return whole_number("passes", options.passes, 1, LARGEST_PASSES)
+
+
+def _count_laplace(options: Options) -> Design:
+    epsilon, delta = options.privacy.epsilon, options.privacy.delta
+    max_items = _max_items(options, default=None, needed_by="count-laplace")
+    assert max_items is not None
+    curve: ReleaseCurve
+    if options.calibration == "paper":
+        threshold = calibration.count_laplace_threshold(epsilon, delta, max_items)
+        curve, theorem = Laplace(max_items / epsilon, threshold), "laplace"
+    else:
+        curve, theorem = TruncatedLaplace(epsilon, delta, float(max_items)), "truncated-laplace"
+    return Design(Count(), curve, max_items, "hash", None, {"novel items": delta}, theorem)
+
+
+def _count_gaussian(options: Options) -> Design:
+    epsilon, delta = options.privacy.epsilon, options.privacy.delta
+    max_items = _max_items(options, default=DEFAULT_MAX_ITEMS, needed_by=None)
+    assert max_items is not None
+    norm = math.sqrt(max_items) * calibration.ROUND_UP
+    if options.calibration == "paper":
+        sigma = norm * calibration.gaussian_scale(epsilon, delta / 2.0)
+        threshold = calibration.count_gaussian_threshold(sigma, delta / 2.0, max_items)
+        split, theorem = _halves(delta), "gaussian"
+    else:
+        share = 1.0 / math.sqrt(max_items)
+        novel = joint.NovelWeights(max_items, share * (1.0 - 1e-11), share)
+        sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, novel)
+        sigma, threshold = norm * sigma, norm * threshold
+        split, theorem = {"noise and novel items together": delta}, "gaussian-joint"
+    return Design(Count(), Gaussian(sigma, threshold), max_items, "hash", None, split, theorem)
+
+
+def _weighted_laplace(options: Options) -> Design:
+    delta = options.privacy.delta
+    policy = Weighted(1, UNBOUNDED_FRACTION_BITS)
+    curve, theorem, max_items = _l1_curve(options, "weighted-laplace", 0.0)
+    return Design(policy, curve, max_items, "hash", None, {"novel items": delta}, theorem)
+
+
+def _weighted_gaussian(options: Options) -> Design:
+    max_items = _max_items(options, default=DEFAULT_MAX_ITEMS, needed_by=None)
+    assert max_items is not None
+    lowest = 1.0 / math.sqrt(max_items) - 2.0**-UNBOUNDED_FRACTION_BITS - NOVEL_SLACK
+    curve, split, theorem = _l2_curve(options, max_items, max(0.0, lowest))
+    policy = Weighted(2, UNBOUNDED_FRACTION_BITS)
+    return Design(policy, curve, max_items, "hash", None, split, theorem)
+
+
+def _policy_laplace(options: Options) -> Design:
+    delta = options.privacy.delta
+    passes = _passes(options)
+    # Rounding gives a novel item at most one unit more than its share, in every pass.
+    curve, theorem, max_items = _l1_curve(options, "policy-laplace", passes * 2.0**-31)
+    cutoff = _cutoff(options, curve.threshold, curve.scale)
+    bits = _fraction_bits(cutoff)
+    policy = L1Descent(math.floor(cutoff * 2**bits), bits, passes)
+    return Design(policy, curve, max_items, "hash", cutoff, {"novel items": delta}, theorem)
+
+
+def _policy_gaussian(options: Options) -> Design:
+    max_items = _max_items(options, default=DEFAULT_MAX_ITEMS, needed_by=None)
+    assert max_items is not None
+    passes = _passes(options)
+    scale = 1.0 + ROUNDING_ALLOWANCE
+    # With one pass a novel item is among the farthest from the cutoff, so it gets its full share.
+    lowest = (1.0 / math.sqrt(max_items) - NOVEL_SLACK) / scale if passes == 1 else 0.0
+    curve, split, theorem = _l2_curve(options, max_items, max(0.0, lowest), scale)
+    cutoff = _cutoff(options, curve.threshold, curve.scale)
+    bits = _fraction_bits(cutoff)
+    policy = L2Descent(math.floor(cutoff * 2**bits), bits, passes)
+    max_users = min(MAX_USERS, math.floor(ROUNDING_ALLOWANCE / policy.roundings(max_items)))
+    return Design(policy, curve, max_items, "hash", cutoff, split, theorem, max_users=max_users)
+
+
+def _greedy(options: Options) -> Design:
+    epsilon, delta = options.privacy.epsilon, options.privacy.delta
+    max_items = _max_items(options, default=None, needed_by=None)
+    passes = _passes(options)
+    split = {"novel items": delta}
+    if options.calibration == "paper":
+        published = Laplace(1 / epsilon, calibration.greedy_published_threshold(epsilon, delta))
+        cutoff = _cutoff(options, published.threshold, published.scale)
+        policy = _fractional_greedy(cutoff, passes)
+        return Design(
+            policy, published, max_items, "order", cutoff, split, "greedy-published", proven=False
+        )
+    whole = options.cutoff is None or float(options.cutoff).is_integer()
+    if options.alpha is None and whole:
+        votes = Optimal(epsilon, delta)
+        if passes > 1:
+            raise ParameterError(
+                "passes must be 1 where every user casts one whole vote; give a fractional cutoff "
+                "or alpha to spread a user's budget over several passes"
+            )
+        best = votes.best_cutoff() if options.cutoff is None else options.cutoff
+        cutoff = number("cutoff", best, 1.0, LARGEST_CUTOFF)
+        return Design(
+            Greedy(int(cutoff), 0, 1), votes, max_items, "order", cutoff, split, "optimal"
+        )
+    curve = TruncatedLaplace(epsilon, delta)
+    cutoff = _cutoff(options, curve.threshold, curve.scale)
+    policy = _fractional_greedy(cutoff, passes)
+    return Design(policy, curve, max_items, "order", cutoff, split, "truncated-laplace")
+
+
+def _fractional_greedy(cutoff: float, passes: int) -> Greedy:
+    bits = _fraction_bits(cutoff)
+    return Greedy(math.floor(cutoff * 2**bits), bits, passes)
+
+
+def _l1_curve(
+    options: Options, name: str, slack: float
+) -> tuple[Laplace | TruncatedLaplace, str, int | None]:
+    """The curve of an l1 policy, and how many items per user it needs."""
+    epsilon, delta = options.privacy.epsilon, options.privacy.delta
+    if options.calibration == "paper":
+        max_items = _max_items(options, default=None, needed_by=f"{name} as published")
+        assert max_items is not None
+        threshold = calibration.laplace_threshold(epsilon, delta, max_items, slack)
+        return Laplace(1.0 / epsilon, threshold), "laplace", max_items
+    max_items = _max_items(options, default=None, needed_by=None)
+    return TruncatedLaplace(epsilon, delta), "truncated-laplace", max_items
+
+
+def _l2_curve(
+    options: Options, max_items: int, lowest: float, sensitivity: float = 1.0
+) -> tuple[Gaussian, dict[str, float], str]:
+    """The curve of an l2 policy whose novel items weigh at least `lowest` after scaling."""
+    epsilon, delta = options.privacy.epsilon, options.privacy.delta
+    if options.calibration == "paper":
+        sigma = calibration.gaussian_scale(epsilon, delta / 2.0)
+        threshold = calibration.gaussian_threshold(sigma, delta / 2.0, max_items)
+        split, theorem = _halves(delta), "gaussian"
+    else:
+        novel = joint.NovelWeights(max_items, lowest, 1.0)
+        sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, novel)
+        split, theorem = {"noise and novel items together": delta}, "gaussian-joint"
+    return Gaussian(sigma * sensitivity, threshold * sensitivity), split, theorem
+
+
+def _halves(delta: float) -> dict[str, float]:
+    return {"noise": delta / 2.0, "novel items": delta / 2.0}
+
+
+_EVERY = frozenset({"calibration", "insecure_seed", "public_items"})
+_BOUNDED = _EVERY | {"max_items"}
+_POLICY = _BOUNDED | {"alpha", "cutoff", "passes"}
+_GREEDY = _POLICY | {"allow_unproven", "count", "expected_users", "order", "prior"}
+
+MECHANISMS: dict[str, Mechanism] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        Mechanism(
+            "count-laplace",
+            "one count per item and user, Laplace noise (Korolova et al., Wilson et al.)",
+            _BOUNDED,
+            _count_laplace,
+        ),
+        Mechanism(
+            "count-gaussian",
+            "one count per item and user, Gaussian noise",
+            _BOUNDED,
+            _count_gaussian,
+        ),
+        Mechanism(
+            "weighted-laplace",
+            "each user spreads weight 1 over its items, Laplace noise",
+            _BOUNDED,
+            _weighted_laplace,
+        ),
+        Mechanism(
+            "weighted-gaussian",
+            "each user spreads l2 norm 1 over its items, Gaussian noise; order-free",
+            _BOUNDED,
+            _weighted_gaussian,
+        ),
+        Mechanism(
+            "policy-laplace",
+            "users in turn raise items that still need it, Laplace noise (Gopi et al.)",
+            _POLICY,
+            _policy_laplace,
+        ),
+        Mechanism(
+            "policy-gaussian",
+            "users in turn move items towards a cutoff, Gaussian noise (Gopi et al.); the default",
+            _POLICY,
+            _policy_gaussian,
+        ),
+        Mechanism(
+            "greedy",
+            "users in turn vote for their best item that still needs it (GW; with a prior GW-KT)",
+            _GREEDY,
+            _greedy,
+        ),
+    )
+}
+DEFAULT_MECHANISM = "policy-gaussian"
+CALIBRATIONS = ("tight", "paper")
+ORDERS = ("count", "popular", "scarce", "hash")
+
+
+def find(name: Any) -> Mechanism:
+    """The mechanism of this name."""
+    if name not in MECHANISMS:
+        raise ParameterError(f"mechanism={name!r} is not one of {', '.join(MECHANISMS)}")
+    return MECHANISMS[name]

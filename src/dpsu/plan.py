@@ -1,0 +1,255 @@
+"""The plan: a complete, frozen description of a release before any data is touched."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dpsu.curves import ReleaseCurve, curve_from_dict, curve_to_dict, weight_needed
+from dpsu.errors import ParameterError
+from dpsu.mechanisms import CALIBRATIONS, DEFAULT_MECHANISM, ORDERS, Options, find
+from dpsu.policies import Policy, policy_from_dict, policy_to_dict
+from dpsu.privacy import Privacy, whole_number
+
+FORMAT = 1
+PROBABILITIES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class PublicKnowledge:
+    """Public data by its size and SHA-256: enough to tell whether it is the same."""
+
+    entries: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about a mechanism that can be known, and reviewed, before it meets data.
+
+    Made by :func:`plan`. Equal plans compare equal; ``Plan.from_json(p.to_json()) == p``.
+
+    Attributes
+    ----------
+    privacy : Privacy
+        The guarantee, for adding or removing one user with all rows.
+    policy, curve
+        How users weigh items, and how likely an item of some weight is released.
+    cutoff : float or None
+        Weight at which an item is full and users turn to other items.
+    delta_split : tuple of (what, delta)
+        What delta pays for.
+    theorem : str
+        Stem of the proof page in ``docs/proofs`` that covers the curve; the policy has its own.
+    proven : bool
+        False for published claims that do not hold; such a release carries no guarantee.
+    max_users : int
+        Number of users up to which rounding errors stay inside the proof.
+    """
+
+    mechanism: str
+    privacy: Privacy
+    calibration: str
+    user: str
+    item: str
+    count: str | None
+    max_items: int | None
+    bounded_by: str
+    order: str | None
+    expected_users: int | None
+    prior: PublicKnowledge | None
+    public_items: PublicKnowledge | None
+    policy: Policy
+    curve: ReleaseCurve
+    cutoff: float | None
+    delta_split: tuple[tuple[str, float], ...]
+    theorem: str
+    proven: bool
+    max_users: int
+    insecure_seed: int | None
+
+    @property
+    def private(self) -> bool:
+        """Whether a release by this plan carries its guarantee."""
+        return self.proven and self.insecure_seed is None
+
+    @property
+    def noise_scale(self) -> float | None:
+        """Scale of the Laplace noise or standard deviation of the Gaussian; None for votes."""
+        return getattr(self.curve, "scale", None)
+
+    @property
+    def threshold(self) -> float | None:
+        """What weight plus noise must exceed; None for votes, whose curve has no threshold."""
+        return getattr(self.curve, "threshold", None)
+
+    @property
+    def needed(self) -> dict[float, float | None]:
+        """Weight an item needs to be released with probability 0.5, 0.9 and 0.99.
+
+        None where the cutoff keeps every weight below it.
+        """
+        weights = {p: weight_needed(self.curve, p) for p in PROBABILITIES}
+        limit = float("inf") if self.cutoff is None else self.cutoff
+        return {p: (w if w <= limit else None) for p, w in weights.items()}
+
+    def to_json(self) -> str:
+        """The plan as JSON text; :meth:`from_json` reads it back."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan in plain values, as in its JSON."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values |= {
+            "format": FORMAT,
+            "privacy": vars(self.privacy),
+            "policy": policy_to_dict(self.policy),
+            "curve": curve_to_dict(self.curve),
+            "delta_split": [list(part) for part in self.delta_split],
+        }
+        for name in ("prior", "public_items"):
+            values[name] = None if values[name] is None else vars(values[name])
+        return values
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Read a plan that :meth:`to_json` wrote."""
+        values = json.loads(text)
+        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+            raise ParameterError(f"this is not a plan of format {FORMAT}")
+        values |= {
+            "privacy": Privacy(**values["privacy"]),
+            "policy": policy_from_dict(values["policy"]),
+            "curve": curve_from_dict(values["curve"]),
+            "delta_split": tuple((what, delta) for what, delta in values["delta_split"]),
+        }
+        for name in ("prior", "public_items"):
+            values[name] = None if values[name] is None else PublicKnowledge(**values[name])
+        return cls(**values)
+
+    def __str__(self) -> str:
+        from dpsu.words import plan_text
+
+        return plan_text(self)
+
+
+def plan(
+    *,
+    epsilon: float,
+    delta: float,
+    mechanism: str = DEFAULT_MECHANISM,
+    user: str = "user",
+    item: str = "item",
+    count: str | None = None,
+    max_items: int | None = None,
+    alpha: float | None = None,
+    cutoff: float | None = None,
+    passes: int | None = None,
+    calibration: str = "tight",
+    order: str | None = None,
+    prior: Any = None,
+    expected_users: int | None = None,
+    public_items: Any = None,
+    allow_unproven: bool = False,
+    insecure_seed: int | None = None,
+) -> Plan:
+    """Plan a release without touching any data: the arguments of :func:`dpsu.release` less `data`.
+
+    Privacy
+    -------
+    Touches no private data and spends nothing.
+
+    Cost
+    ----
+    Milliseconds; a prior or a list of public items is read to identify it.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> p = dpsu.plan(epsilon=3, delta=4.5e-5, max_items=100)
+    >>> round(p.threshold, 2), round(p.noise_scale, 2)
+    (6.4, 1.28)
+    >>> dpsu.Plan.from_json(p.to_json()) == p
+    True
+    """
+    privacy = Privacy(epsilon, delta)
+    chosen = find(mechanism)
+    given = {
+        "count": count,
+        "max_items": max_items,
+        "alpha": alpha,
+        "cutoff": cutoff,
+        "passes": passes,
+        "order": order,
+        "prior": prior,
+        "expected_users": expected_users,
+        "allow_unproven": allow_unproven or None,
+    }
+    for name, value in given.items():
+        if value is not None and name not in chosen.options:
+            having = sorted(chosen.options - {"insecure_seed"})
+            raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
+    if calibration not in CALIBRATIONS:
+        raise ParameterError(f"calibration={calibration!r} is not one of {', '.join(CALIBRATIONS)}")
+    design = chosen.design(Options(privacy, calibration, max_items, alpha, cutoff, passes))
+    if not design.proven and not allow_unproven:
+        raise ParameterError(
+            f"{mechanism} with calibration='paper' is not differentially private as published; use "
+            "calibration='tight', or say allow_unproven=True and get a release without a guarantee"
+        )
+    if insecure_seed is not None:
+        whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
+    return Plan(
+        mechanism=mechanism,
+        privacy=privacy,
+        calibration=calibration,
+        user=user,
+        item=item,
+        count=count,
+        max_items=design.max_items,
+        bounded_by=design.bounded_by,
+        order=_order(order, prior, expected_users, count) if "order" in chosen.options else None,
+        expected_users=expected_users,
+        prior=None if prior is None else _known("prior", prior),
+        public_items=None if public_items is None else _known("public_items", public_items),
+        policy=design.policy,
+        curve=design.curve,
+        cutoff=design.cutoff,
+        delta_split=tuple(design.delta_split.items()),
+        theorem=design.theorem,
+        proven=design.proven,
+        max_users=design.max_users,
+        insecure_seed=insecure_seed,
+    )
+
+
+def _order(order: str | None, prior: Any, expected_users: int | None, count: str | None) -> str:
+    if order is None:
+        order = "count" if prior is None else "popular"
+    if order not in ORDERS:
+        raise ParameterError(f"order={order!r} is not one of {', '.join(ORDERS)}")
+    if order in ("popular", "scarce") and prior is None:
+        raise ParameterError(f"order={order!r} needs a prior: public data, item -> number")
+    if order in ("count", "hash") and prior is not None:
+        raise ParameterError(f"order={order!r} makes no use of a prior; drop one of them")
+    if order != "count" and count is not None:
+        raise ParameterError(f"order={order!r} makes no use of local counts; drop count={count!r}")
+    if order == "scarce":
+        if expected_users is None:
+            raise ParameterError(
+                "order='scarce' needs expected_users: a public estimate of the number of users, "
+                "not one counted in the data"
+            )
+        whole_number("expected_users", expected_users, 1, 2**32)
+    elif expected_users is not None:
+        raise ParameterError(f"order={order!r} makes no use of expected_users")
+    return order
+
+
+def _known(name: str, source: Any) -> PublicKnowledge:
+    from dpsu.inputs import public
+
+    read = public.read_prior if name == "prior" else public.read_public_items
+    knowledge = read(source)
+    return PublicKnowledge(len(knowledge), knowledge.digest)

@@ -1,0 +1,64 @@
+"""Policies turn bounded contributions into integer weights of sensitivity at most 1.
+
+A policy is frozen data: it is part of the plan. It knows nothing of noise, budgets or engines.
+``weights`` returns int64 in units of ``2**-fraction_bits``; an item nobody weighed has weight 0 and
+is not in the support.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from dpsu.policies.count import Count
+from dpsu.policies.descent import L1Descent, L2Descent
+from dpsu.policies.greedy import Greedy
+from dpsu.policies.weighted import Weighted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpsu.contributions import Contributions
+
+__all__ = [
+    "Count",
+    "Greedy",
+    "L1Descent",
+    "L2Descent",
+    "Policy",
+    "Weighted",
+    "policy_from_dict",
+    "policy_to_dict",
+]
+
+
+class Policy(Protocol):
+    """What the engines need to know of a policy."""
+
+    kind: ClassVar[str]
+
+    @property
+    def fraction_bits(self) -> int:
+        """Weights are in units of ``2**-fraction_bits``."""
+
+    def weights(self, contributions: Contributions) -> NDArray[np.int64]:
+        """Weight of every item, in units of ``2**-fraction_bits``."""
+
+
+POLICIES: dict[str, type[Any]] = {
+    policy.kind: policy for policy in (Count, Greedy, L1Descent, L2Descent, Weighted)
+}
+
+
+def policy_to_dict(policy: Policy) -> dict[str, Any]:
+    """Describe a policy in plain values; `policy_from_dict` reads it back."""
+    values = {field.name: getattr(policy, field.name) for field in fields(policy)}  # type: ignore[arg-type]
+    return {"kind": policy.kind, **values}
+
+
+def policy_from_dict(description: dict[str, Any]) -> Policy:
+    """Rebuild the policy that `policy_to_dict` described."""
+    values = dict(description)
+    policy: Policy = POLICIES[values.pop("kind")](**values)
+    return policy

@@ -1,0 +1,261 @@
+"""The one call most people need, and what it returns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import DataWarning
+from dpsu.keys import Key
+from dpsu.mechanisms import DEFAULT_MECHANISM
+from dpsu.plan import Plan, plan
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What may be published: sorted items, the plan that made them, and a report.
+
+    A release holds nothing but released items and public parameters, so it can be pickled, printed
+    and passed on. ``len``, iteration and ``in`` work on the items.
+    """
+
+    plan: Plan
+    values: pyarrow.Array = field(repr=False)
+
+    @cached_property
+    def items(self) -> tuple[str | int, ...]:
+        """The released items, sorted."""
+        return tuple(self.values.to_pylist())
+
+    @cached_property
+    def _lookup(self) -> frozenset[str | int]:
+        return frozenset(self.items)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(self.items)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._lookup
+
+    def __repr__(self) -> str:
+        return f"<Release: {len(self):,} items by {self.plan.mechanism}, private={self.private}>"
+
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee holds: False for seeded and for unproven releases."""
+        return self.plan.private
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A PyArrow table of one column, named as the item column was."""
+        import pyarrow as pa
+
+        return pa.table({self.plan.item: self.values})
+
+    def to_polars(self) -> polars.DataFrame:
+        """A Polars frame of one column (needs Polars)."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas frame of one column (needs pandas)."""
+        return self.to_arrow().to_pandas()
+
+    def write(self, path: str | Path) -> None:
+        r"""Write the items to a .txt, .csv, .parquet or .json file, whole or not at all.
+
+        In .txt files every line is an item; a backslash, line feed or carriage return inside an
+        item is written as ``\\``, ``\n`` or ``\r``.
+        """
+        from dpsu.writing import write_release
+
+        write_release(self, Path(path))
+
+    def report(self) -> str:
+        """The release in words: mechanism, guarantee, what an item needed. Safe to publish."""
+        from dpsu.words import release_text
+
+        return release_text(self)
+
+    def report_json(self) -> str:
+        """The same as JSON: number of items, guarantee, plan. Safe to publish."""
+        from dpsu.words import release_json
+
+        return release_json(self)
+
+
+def release(
+    data: Any,
+    *,
+    user: str = "user",
+    item: str = "item",
+    epsilon: float,
+    delta: float,
+    mechanism: str = DEFAULT_MECHANISM,
+    count: str | None = None,
+    max_items: int | None = None,
+    alpha: float | None = None,
+    cutoff: float | None = None,
+    passes: int | None = None,
+    calibration: str = "tight",
+    order: str | None = None,
+    prior: Any = None,
+    expected_users: int | None = None,
+    public_items: Any = None,
+    allow_unproven: bool = False,
+    insecure_seed: int | None = None,
+    strict: bool = False,
+    format: str | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Release as many items of the users' union as differential privacy allows.
+
+    Parameters
+    ----------
+    data
+        A path, list of paths or glob (parquet, csv, tsv, jsonl; .gz and .zst too); a pandas, Polars
+        or PyArrow table or a DuckDB relation; a mapping user -> items (or user -> {item: count});
+        an iterable of (user, item) tuples; or a list of lists or sets, one per user.
+    user, item : str
+        Columns of the person to protect and of the thing to release; text or integers.
+    epsilon, delta : float
+        The guarantee for adding or removing one user with all rows.
+    mechanism : str
+        One of ``dpsu mechanisms``.
+    count : str, optional
+        Column of local counts (greedy); otherwise repeated rows are counted.
+    max_items : int, optional
+        At most so many items per user, sampled by a salted hash. Choose it without looking at the
+        data. Default 100 for Gaussian mechanisms; Laplace ones need none when tight.
+    alpha, cutoff : float, optional
+        When an item is full: at ``threshold + alpha * noise scale`` (alpha is 3 by default), or at
+        `cutoff` itself.
+    passes : int, optional
+        In how many passes users spend their budget.
+    calibration : {"tight", "paper"}
+        Our curves, or thresholds exactly as published.
+    order : {"count", "popular", "scarce", "hash"}, optional
+        In which order a greedy user spends: own counts (default), a public prior (default when one
+        is given), the prior's scarcest reachable items first, or a keyed hash.
+    prior : mapping, frame or path, optional
+        Public: item -> number of holders or frequency.
+    expected_users : int, optional
+        Public estimate of the number of users, for ``order="scarce"``.
+    public_items : iterable, frame or path, optional
+        Known items: released in full, and not paid for.
+    allow_unproven : bool
+        Accept a published mechanism whose proof fails; the release then carries no guarantee.
+    insecure_seed : int, optional
+        Repeatable randomness for tests; the release then carries no guarantee.
+    strict : bool
+        Refuse rows without user or item instead of dropping them.
+    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+        Format of files whose name does not say it.
+    progress : callable, optional
+        Called with the name of the stage and the number of rows read so far.
+
+    Returns
+    -------
+    Release
+
+    Privacy
+    -------
+    The items are (epsilon, delta)-differentially private for adding or removing one user, by the
+    theorem that ``release.plan.theorem`` names. Warnings and errors are for the curator only.
+
+    Cost
+    ----
+    Linear in the rows; about 40 bytes of memory per row plus the distinct strings.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
+    >>> result = dpsu.release(visits, epsilon=1, delta=1e-6)
+    >>> result.items
+    ('bread', 'milk')
+    >>> result.private
+    True
+
+    References
+    ----------
+    Gopi et al., Differentially Private Set Union, ICML 2020. Carvalho et al., Incorporating Item
+    Frequency for Differentially Private Set Union, AAAI 2022.
+    """
+    from dpsu.contributions import intern
+    from dpsu.engines import local
+    from dpsu.inputs import public
+    from dpsu.inputs.reading import read
+
+    known_prior = None if prior is None else public.read_prior(prior)
+    known_items = None if public_items is None else public.read_public_items(public_items)
+    chosen = plan(
+        user=user,
+        item=item,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        count=count,
+        max_items=max_items,
+        alpha=alpha,
+        cutoff=cutoff,
+        passes=passes,
+        calibration=calibration,
+        order=order,
+        prior=known_prior,
+        expected_users=expected_users,
+        public_items=known_items,
+        allow_unproven=allow_unproven,
+        insecure_seed=insecure_seed,
+    )
+    if insecure_seed is None:
+        key = Key.from_os()
+    else:
+        warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
+        key = Key.from_insecure_seed(insecure_seed)
+    tell = progress or (lambda stage, rows: None)
+    rows_read = 0
+
+    def tick(rows: int) -> None:
+        nonlocal rows_read
+        rows_read += rows
+        tell("reading", rows_read)
+
+    tell("reading", 0)
+    rows = read(
+        data,
+        user=user,
+        item=item,
+        count=count,
+        counted=chosen.order == "count",
+        key=key,
+        format=format,
+        tick=tick,
+    )
+    tell("interning", rows_read)
+    pairs = intern(rows, strict=strict)
+    items = local.run(
+        chosen,
+        pairs,
+        key,
+        prior=known_prior,
+        public=known_items,
+        stage=lambda name: tell(name, rows_read),
+    )
+    return Release(chosen, items)

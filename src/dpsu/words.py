@@ -1,0 +1,145 @@
+"""Plans and releases in words. Public parameters and released items only: safe to publish."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import dpsu
+
+if TYPE_CHECKING:
+    from dpsu.plan import Plan
+    from dpsu.release import Release
+
+THEOREMS = {
+    "laplace": "Laplace noise as published: Gopi et al. 2020, Theorems 4.1 and B.1",
+    "gaussian": "Gaussian noise as published: Gopi et al. 2020, Theorems 5.1 and B.2",
+    "truncated-laplace": "truncated Laplace noise: docs/proofs/truncated-laplace.md",
+    "gaussian-joint": "Gaussian noise accounted jointly: docs/proofs/gaussian-joint.md",
+    "optimal": "optimal selection of whole votes: docs/proofs/optimal.md",
+    "greedy-published": "NONE: the published proof of greedy has a gap, docs/proofs/greedy.md",
+}
+
+
+def guarantee(plan: Plan) -> str:
+    """The guarantee in one sentence."""
+    if plan.insecure_seed is not None:
+        return "NO GUARANTEE: made with an insecure seed, for tests only."
+    if not plan.proven:
+        return "NO GUARANTEE: this mechanism is not differentially private as published."
+    return (
+        f"({plan.privacy.epsilon:g}, {plan.privacy.delta:.4g})-differential privacy for adding or "
+        f"removing any one {plan.user!r} with all of their rows."
+    )
+
+
+def promises(plan: Plan) -> list[str]:
+    """What the guarantee takes for granted about its caller."""
+    listed = [
+        f"one person is one value of {plan.user!r}, in all rows",
+        "epsilon, delta and all options were chosen without looking at the data",
+        "only the items and this report are published, and nobody saw the run's errors or timing",
+        "every further release of the same people adds its own epsilon and delta",
+    ]
+    if plan.max_users < 2**32:
+        listed.append(f"there are at most {plan.max_users:,} users (a run with more refuses)")
+    if plan.prior is not None:
+        listed.append("the prior was not made from the private data")
+    if plan.public_items is not None:
+        listed.append("the public items were not taken from the private data")
+    return listed
+
+
+def people(plan: Plan, weight: float) -> str:
+    """How many users a weight takes, in words."""
+    kind = plan.policy.kind
+    if kind == "count" or (kind == "greedy" and plan.policy.fraction_bits == 0):
+        act = "hold it" if kind == "count" else "vote for it"
+        return f"{math.ceil(weight):,} users who {act}"
+    alone = f"{math.ceil(weight):,} users who hold nothing else"
+    if kind == "greedy":
+        return f"{math.ceil(weight):,} users who spend their whole budget on it"
+    size = plan.max_items or 100
+    if size == 1:
+        return f"{math.ceil(weight):,} users"
+    norm = 2 if kind == "l2-descent" or getattr(plan.policy, "norm", 1) == 2 else 1
+    many = math.ceil(weight * (size if norm == 1 else math.sqrt(size)))
+    bound = "" if kind == "weighted" else "at most "
+    return f"{alone}, or {bound}{many:,} users who hold {size:,} items each"
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan for people to read."""
+    bounded = "all items of a user count"
+    if plan.max_items is not None:
+        how = "by a salted hash" if plan.bounded_by == "hash" else "in the user's own order"
+        bounded = f"at most {plan.max_items:,} items per user, chosen {how}"
+    facts = [
+        ("guarantee", guarantee(plan)),
+        ("mechanism", f"{plan.mechanism}, {plan.calibration} calibration"),
+        ("proof", THEOREMS[plan.theorem] + f"; policy: docs/proofs/{plan.policy.kind}.md"),
+        ("bounding", bounded),
+    ]
+    if plan.order is not None:
+        facts.append(("order", _order_text(plan)))
+    if plan.noise_scale is not None and plan.threshold is not None:
+        facts.append(("noise scale", f"{plan.noise_scale:.6g}"))
+        facts.append(("threshold", f"{plan.threshold:.6g}"))
+    if plan.cutoff is not None:
+        facts.append(("cutoff", f"an item is full at weight {plan.cutoff:.6g}"))
+    facts.append(
+        ("delta pays for", ", ".join(f"{what}: {delta:.4g}" for what, delta in plan.delta_split))
+    )
+    if plan.public_items is not None:
+        facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
+    width = max(len(name) for name, _ in facts)
+    text = [f"{name:<{width}}  {value}" for name, value in facts]
+    text.append("An item is released with probability")
+    for probability, weight in plan.needed.items():
+        if weight is None:
+            text.append(f"  {probability:<5g} never: weights stop at the cutoff")
+        else:
+            text.append(f"  {probability:<5g} at weight {weight:.4g}: {people(plan, weight)}")
+    text.append("You promise that")
+    text += [f"  - {promise}" for promise in promises(plan)]
+    return "\n".join(text)
+
+
+def release_text(release: Release) -> str:
+    """A release for people to read."""
+    known = release.plan.public_items
+    among = "" if known is None else f", {known.entries:,} of them public"
+    return "\n".join(
+        [
+            f"{len(release):,} items released{among}, by dpsu {dpsu.__version__}.",
+            plan_text(release.plan),
+        ]
+    )
+
+
+def release_json(release: Release) -> str:
+    """A release for programs to read."""
+    facts = {
+        "dpsu": dpsu.__version__,
+        "released": len(release),
+        "private": release.private,
+        "guarantee": guarantee(release.plan),
+        "promises": promises(release.plan),
+        "needed": [
+            {"probability": p, "weight": weight} for p, weight in release.plan.needed.items()
+        ],
+        "plan": release.plan.to_dict(),
+    }
+    return json.dumps(facts, indent=2, ensure_ascii=False)
+
+
+def _order_text(plan: Plan) -> str:
+    prior = "" if plan.prior is None else f" of {plan.prior.entries:,} items"
+    return {
+        "count": "each user's own counts, largest first",
+        "hash": "a keyed hash of the item",
+        "popular": f"the public prior{prior}, most popular first",
+        "scarce": f"the public prior{prior}, scarcest reachable items first, "
+        f"for {plan.expected_users or 0:,} expected users",
+    }[str(plan.order)]

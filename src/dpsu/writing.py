@@ -1,0 +1,88 @@
+"""Results on disk: the format by suffix, the file whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsu.errors import OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from dpsu.release import Release
+
+SUFFIXES = (".txt", ".csv", ".parquet", ".json")
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
+
+
+def check_writable(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+    """Find out before the work, not after it, that a file cannot be written."""
+    if suffixes and path.suffix not in suffixes:
+        raise ParameterError(
+            f"cannot write {path.name!r}: its name must end in {', '.join(suffixes)}"
+        )
+    folder = path.parent
+    if path.is_dir():
+        raise OutputError(f"cannot write {str(path)!r}: it is a folder")
+    if not folder.is_dir():
+        raise OutputError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
+    probe = _beside(path)
+    try:
+        probe.touch(exist_ok=False)
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    probe.unlink()
+
+
+def write_release(release: Release, path: Path) -> None:
+    """Write the items in the format that the suffix names."""
+    check_writable(path)
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        write_whole(path, lambda file: pyarrow.parquet.write_table(release.to_arrow(), file))
+    elif path.suffix == ".csv":
+        write_whole(path, lambda file: _write_csv(release, file))
+    elif path.suffix == ".json":
+        text = json.dumps(release.items, ensure_ascii=False, indent=0) + "\n"
+        write_text(path, text)
+    else:
+        write_text(path, "".join(f"{line}\n" for line in lines(release)))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    write_whole(path, lambda file: file.write_bytes(text.encode()))
+
+
+def lines(release: Release) -> list[str]:
+    """One line per item; what would break a line is escaped."""
+    return [str(item).translate(_ESCAPES) for item in release.items]
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write beside the target and rename, so that nobody ever sees half a file."""
+    partial = _beside(path)
+    try:
+        write(partial)
+        partial.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+
+
+def _write_csv(release: Release, file: Path) -> None:
+    with file.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow([release.plan.item])
+        writer.writerows([item] for item in release.items)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
