@@ -1,4 +1,7 @@
-"""Who holds what: rows interned, grouped by user, duplicates merged into local counts."""
+"""Who holds what: rows interned, grouped by user, duplicates merged into local counts.
+
+Everything here is private; the classes have no repr, so that no traceback prints their values.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from dpsu.ids import Ids, encode
 from dpsu.kernels import grouping
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """Columns as they were read, before anything is known about their values.
 
@@ -30,7 +33,7 @@ class Rows:
     shared_users: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pairs:
     """Interned rows: distinct users, distinct items, and one code of each per row."""
 
@@ -48,7 +51,7 @@ class Pairs:
         return Pairs(self.users, self.items, self.user_codes[keep], self.item_codes[keep], counts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contributions:
     """Users in processing order, each with distinct items: user u holds items[start[u]:start[u+1]].
 

@@ -25,6 +25,9 @@ from typing import Any, ClassVar, Protocol
 # that a 64-bit word can tell from zero multiplies that by more than 2^11.
 FORMULA_ERROR = 2.0**-36
 GUARD_BITS = 64
+# A probability that is 1 and not merely close to it: without the distinction a coin whose first
+# bits are all ones would ask for more bits forever.
+CERTAIN = None
 
 
 class ReleaseCurve(Protocol):
@@ -189,7 +192,7 @@ class TruncatedLaplace:
             if w <= a:
                 return delta * mp.expm1(epsilon * w) / mp.expm1(epsilon)
             if w >= 2 * a:
-                return mp.mpf(1)
+                return CERTAIN
             edge = mp.exp(-epsilon * a)
             return 1 - (mp.exp(-epsilon * (w - a)) - edge) / (2 * (1 - edge))
 
@@ -236,11 +239,12 @@ class Optimal:
             limit = (1 - delta) / (1 + mp.exp(epsilon))
             switch = 1 + int(mp.floor(mp.log1p(limit * growth / delta) / epsilon))
             if weight <= switch:
-                return min(mp.mpf(1), delta * mp.expm1(epsilon * _real(mp, weight)) / growth)
+                return delta * mp.expm1(epsilon * _real(mp, weight)) / growth
             hidden = 1 - delta * mp.expm1(epsilon * switch) / growth
             beyond = delta / growth
             decay = mp.exp(-epsilon * (_real(mp, weight) - switch))
-            return min(mp.mpf(1), 1 + beyond - (hidden + beyond) * decay)
+            shown = 1 + beyond - (hidden + beyond) * decay
+            return shown if shown < 1 else CERTAIN
 
         return _bracket(value, weight, bits)
 
@@ -302,7 +306,10 @@ def _bracket(value: Callable[[Any], Any], weight: Fraction, bits: int) -> tuple[
 
     mp = MPContext()  # private: changing the precision of the shared context is visible elsewhere
     mp.prec = bits + GUARD_BITS + 128
-    scaled = mp.ldexp(value(mp), bits)
+    probability = value(mp)
+    if probability is CERTAIN:
+        return 1 << bits, 1 << bits
+    scaled = mp.ldexp(probability, bits)
     margin = mp.ldexp(1, -GUARD_BITS // 2)
     low = int(mp.floor(scaled - margin))
     high = int(mp.ceil(scaled + margin))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpsu.errors import DataError, without_values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ids:
     """Distinct ids: an Arrow array of ``large_string`` or ``int64`` without nulls."""
 

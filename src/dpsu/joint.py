@@ -22,7 +22,7 @@ from functools import lru_cache
 from dpsu.calibration import gaussian_scale, gaussian_threshold, novel_at_most
 from dpsu.normal import hockey_stick_at_most
 
-SMALLEST_CELL = 1e-7
+SMALLEST_CELL = 1e-4
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -130,7 +130,7 @@ def _smallest_threshold(
         low, high = high, 1.5 * high
         if high > 100.0 * ceiling:
             return math.inf
-    while high - low > 1e-9 * high:
+    while high - low > 1e-8 * high:
         middle = (low + high) / 2.0
         if is_private(epsilon, delta, sigma, middle, novel, numbers):
             high = middle

@@ -27,7 +27,9 @@ MAX_USERS = 2**32
 UNBOUNDED_FRACTION_BITS = 30
 # What all roundings of an l2 descent together may add to its sensitivity.
 ROUNDING_ALLOWANCE = 2.0**-20
-NOVEL_SLACK = 2.0**-40
+# Rounding may keep a novel item this far below its share, in every pass: weights have at least 30
+# fraction bits, and no rounding costs more than four units.
+NOVEL_SLACK = 2.0**-28
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def _weighted_laplace(options: Options) -> Design:
 def _weighted_gaussian(options: Options) -> Design:
     max_items = _max_items(options, default=DEFAULT_MAX_ITEMS, needed_by=None)
     assert max_items is not None
-    lowest = 1.0 / math.sqrt(max_items) - 2.0**-UNBOUNDED_FRACTION_BITS - NOVEL_SLACK
+    lowest = 1.0 / math.sqrt(max_items) - NOVEL_SLACK
     curve, split, theorem = _l2_curve(options, max_items, max(0.0, lowest))
     policy = Weighted(2, UNBOUNDED_FRACTION_BITS)
     return Design(policy, curve, max_items, "hash", None, split, theorem)
@@ -162,8 +164,9 @@ def _policy_gaussian(options: Options) -> Design:
     assert max_items is not None
     passes = _passes(options)
     scale = 1.0 + ROUNDING_ALLOWANCE
-    # With one pass a novel item is among the farthest from the cutoff, so it gets its full share.
-    lowest = (1.0 / math.sqrt(max_items) - NOVEL_SLACK) / scale if passes == 1 else 0.0
+    # Nobody else raises a novel item, so in every pass none is farther from the cutoff: it gets at
+    # least an equal share.
+    lowest = (1.0 / math.sqrt(max_items) - passes * NOVEL_SLACK) / scale
     curve, split, theorem = _l2_curve(options, max_items, max(0.0, lowest), scale)
     cutoff = _cutoff(options, curve.threshold, curve.scale)
     bits = _fraction_bits(cutoff)

@@ -79,7 +79,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 def _write_csv(release: Release, file: Path) -> None:
     with file.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.writer(handle, lineterminator="\n")
+        # Text is always quoted: an empty item is not a missing one, and carriage returns survive.
+        writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow([release.plan.item])
         writer.writerows([item] for item in release.items)
 

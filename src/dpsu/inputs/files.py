@@ -40,7 +40,7 @@ def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Pa
         else:
             matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True))
             if not matches:
-                raise ParameterError(f"there is no file {str(source)!r}")
+                raise ParameterError(_no_file(str(source)))
             paths += matches
     for path in paths:
         if str(path) != STDIN and format_ is None and format_of(path) is None:
@@ -49,6 +49,13 @@ def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Pa
                 f"{KNOWN_SUFFIXES} (optionally with .gz or .zst), or name the format"
             )
     return paths
+
+
+def _no_file(source: str) -> str:
+    # A list of texts that are no paths may be private items given by mistake: do not repeat them.
+    if format_of(Path(source)) is None and "/" not in source:
+        return "there is no such file, and a text or list of texts is read as the names of files"
+    return f"there is no file {source!r}"
 
 
 def read(

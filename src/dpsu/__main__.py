@@ -1,0 +1,6 @@
+"""`python -m dpsu` is the command line."""
+
+from dpsu.cli import main
+
+if __name__ == "__main__":
+    main()

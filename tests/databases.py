@@ -1,0 +1,73 @@
+"""Small databases, random and hand-made, and the shortest way from them to weights."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpsu.contributions import Contributions, intern
+from dpsu.engines import local
+from dpsu.inputs import public
+from dpsu.inputs.reading import read
+from dpsu.keys import Key
+from dpsu.plan import Plan
+from dpsu.policies import Policy
+
+Users = list[list[int]]
+
+
+def random_users(
+    rng: np.random.Generator, max_users: int = 8, n_items: int = 6, max_size: int = 6
+) -> Users:
+    """Users with distinct items in an order of their own; popular items come up more often."""
+    popularity = 1.0 / np.arange(1, n_items + 1) ** rng.choice([0.0, 1.0])
+    popularity /= popularity.sum()
+    return [
+        rng.choice(
+            n_items, size=rng.integers(0, min(max_size, n_items) + 1), replace=False, p=popularity
+        ).tolist()
+        for _ in range(rng.integers(1, max_users + 1))
+    ]
+
+
+def contributions(users: Sequence[Sequence[int]], n_items: int) -> Contributions:
+    start = np.concatenate([[0], np.cumsum([len(items) for items in users])]).astype(np.int64)
+    items = np.array([item for held in users for item in held], np.int32)
+    return Contributions(start, items, None, n_items)
+
+
+def policy_weights(policy: Policy, users: Sequence[Sequence[int]], n_items: int) -> np.ndarray:
+    return policy.weights(contributions(users, n_items))
+
+
+def weights_of(
+    plan: Plan,
+    data: Mapping[Any, Any],
+    key: Key,
+    prior: Any = None,
+    public_items: Any = None,
+) -> dict[Any, Fraction]:
+    """Weight of every item with positive weight, through the whole local engine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = read(
+            data, user="user", item="item", count=None, counted=plan.order == "count", key=key
+        )
+        pairs = intern(rows)
+    items, weights = local.weigh(
+        plan,
+        pairs,
+        key,
+        prior=None if prior is None else public.read_prior(prior),
+        public=None if public_items is None else public.read_public_items(public_items),
+    )
+    unit = 1 << plan.policy.fraction_bits
+    return {
+        item: Fraction(int(weight), unit)
+        for item, weight in zip(items.values.to_pylist(), weights, strict=True)
+        if weight > 0
+    }

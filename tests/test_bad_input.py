@@ -1,0 +1,244 @@
+"""Bad input gets an error that names what was typed and the fix, and shows nothing of the data."""
+
+from __future__ import annotations
+
+import math
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+
+MARK = "Geheimnis"
+GOOD = {u: ["a", "b"] for u in range(50)}
+
+
+def everything_said(error: BaseException) -> str:
+    said = "".join(traceback.format_exception(error, chain=True))
+    link: BaseException | None = error
+    while link is not None:
+        said += repr(link) + str(link)
+        link = link.__cause__ or link.__context__
+    # Source lines of this test file appear in tracebacks; only what was said counts.
+    return said.replace(f'MARK = "{MARK}"', "")
+
+
+def refused(data: Any, words: str, kind: type[Exception] = dpsu.DataError, **options: Any) -> None:
+    options = {"epsilon": 1.0, "delta": 1e-5} | options
+    with pytest.raises(kind, match=words) as caught:
+        dpsu.release(data, **options)
+    assert MARK not in everything_said(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("epsilon", 0), ("epsilon", -1.0), ("epsilon", math.nan), ("epsilon", math.inf),
+        ("epsilon", "1"), ("epsilon", 51), ("epsilon", True), ("delta", 0), ("delta", 0.6),
+        ("delta", 1), ("delta", math.nan), ("delta", -1e-9), ("delta", None),
+        ("max_items", 0), ("max_items", 2.5), ("max_items", 10**9), ("alpha", -1), ("alpha", math.nan),
+        ("cutoff", 0.5), ("cutoff", math.inf), ("passes", 0), ("passes", 1.5),
+        ("insecure_seed", 0.5), ("calibration", "loose"), ("mechanism", "policy"),
+    ],
+)  # fmt: skip
+def test_options_out_of_range(option: str, value: Any) -> None:
+    refused(GOOD, f"{option}={value!r}", dpsu.ParameterError, **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "option"),
+    [
+        ("policy-gaussian", {"count": "n"}), ("policy-gaussian", {"order": "hash"}),
+        ("policy-gaussian", {"prior": {"a": 1}}), ("weighted-gaussian", {"alpha": 3.0}),
+        ("weighted-laplace", {"cutoff": 3.0}), ("count-gaussian", {"passes": 2}),
+        ("count-laplace", {"allow_unproven": True}), ("policy-laplace", {"expected_users": 10}),
+    ],
+)  # fmt: skip
+def test_options_a_mechanism_does_not_have(mechanism: str, option: dict[str, Any]) -> None:
+    name = next(iter(option))
+    words = f"{mechanism} has no option {name}"
+    refused(GOOD, words, dpsu.ParameterError, mechanism=mechanism, max_items=3, **option)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("count-laplace needs max_items", {"mechanism": "count-laplace"}),
+        ("needs max_items", {"mechanism": "policy-laplace", "calibration": "paper"}),
+        ("needs max_items", {"mechanism": "weighted-laplace", "calibration": "paper"}),
+        ("not differentially private", {"mechanism": "greedy", "calibration": "paper"}),
+        ("twice", {"alpha": 2.0, "cutoff": 9.0}),
+        ("passes must be 1", {"mechanism": "greedy", "passes": 2}),
+        ("needs a prior", {"mechanism": "greedy", "order": "popular"}),
+        ("needs expected_users", {"mechanism": "greedy", "order": "scarce", "prior": {"a": 1}}),
+        ("no use of a prior", {"mechanism": "greedy", "order": "hash", "prior": {"a": 1}}),
+        ("no use of expected_users", {"mechanism": "greedy", "expected_users": 5}),
+        ("no use of local counts", {"mechanism": "greedy", "order": "hash", "count": "n"}),
+        ("order='best'", {"mechanism": "greedy", "order": "best"}),
+        ("prior has numbers", {"mechanism": "greedy", "prior": {"a": -1}}),
+        ("prior is empty", {"mechanism": "greedy", "prior": {}}),
+        ("no file", {"mechanism": "greedy", "prior": "nowhere.csv"}),
+        ("prior is a int", {"mechanism": "greedy", "prior": 3}),
+        ("no file", {"public_items": "nowhere.txt"}),
+        ("missing items", {"public_items": ["a", None]}),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_each_other(words: str, options: dict[str, Any]) -> None:
+    refused(GOOD, words, dpsu.ParameterError, **options)
+
+
+def test_missing_column_names_the_nearest() -> None:
+    table = pa.table({"user_id": [1, 2], "word": ["a", "b"]})
+    refused(table, "no column 'user'.*'user_id'", dpsu.ParameterError, item="word")
+    lazy = pl.LazyFrame({"user_id": [1, 2], "word": ["a", "b"]})
+    refused(lazy, "no column 'item'", dpsu.ParameterError, user="user_id")
+    refused(table, "different columns", dpsu.ParameterError, user="word", item="word")
+
+
+def table_of(user: Any, item: Any) -> pa.Table:
+    return pa.table({"user": user, "item": item})
+
+
+@pytest.mark.parametrize(
+    ("words", "data"),
+    [
+        ("'item' has type double", table_of([1, 1], [1.5, 2.5])),
+        ("'user' has type bool", table_of([True, False], ["a", "b"])),
+        ("'item' has type binary", table_of([1, 1], pa.array([MARK.encode()] * 2, pa.binary()))),
+        ("'item' has type list", table_of([1, 1], [[MARK], [MARK]])),
+        ("'user' has type date", table_of(pa.array([1, 2], pa.date32()), ["a", "b"])),
+        ("beyond 64 bits", table_of([1, 1], pa.array([2**64 - 1, 1], pa.uint64()))),
+        ("mixes types", pd.DataFrame({"user": [1, 1], "item": [1, MARK]})),
+        ("mix types", [(1, MARK), (2, 5)]),
+        ("mix types", {1: [MARK], MARK: ["b"]}),
+        ("neither", [1, 2, 3]),
+        ("neither", [(1, MARK), (1, 2, 3)]),
+        ("data is a int", 5),
+        ("no rows", []),
+        ("no rows", {}),
+        ("no rows", {1: []}),
+        ("no rows", table_of(pa.array([], pa.int64()), pa.array([], pa.string()))),
+    ],
+)  # fmt: skip
+def test_unusable_data(words: str, data: Any) -> None:
+    refused(data, words)
+
+
+def test_a_user_mapped_to_text_is_a_mistake() -> None:
+    refused({1: MARK}, "each user needs a list or set", dpsu.ParameterError)
+
+
+def test_lone_surrogates_are_not_text() -> None:
+    refused([(1, "\ud800" + MARK), (1, "b")], "mix types or cannot be read")
+
+
+FILES: dict[str, tuple[bytes, str]] = {
+    "not.parquet": (f"user,item\n1,{MARK}\n".encode(), "not a Parquet file"),
+    "cut.parquet": (b"PAR1" + MARK.encode() * 5, "not a Parquet file"),
+    "bytes.csv": (b"user,item\n1," + MARK.encode() + b"\xff\xfe\n", "not CSV in UTF-8|valid UTF-8"),
+    "ragged.csv": (f"user,item\n1,{MARK},3\n1\n".encode(), "not CSV"),
+    "bad.jsonl": (f'{{"user": 1, "item": "{MARK}"\n'.encode(), "not JSON lines"),
+    "mixed.jsonl": (
+        f'{{"user": 1, "item": "{MARK}"}}\n{{"user": "x", "item": "b"}}\n'.encode(), "not JSON lines"
+    ),
+    "empty.csv": (b"", "is empty"),
+    "empty.jsonl": (b"", "is empty"),
+    "header.csv": (b"user,item\n", "no rows"),
+    "not.csv.gz": (f"user,item\n1,{MARK}\n".encode(), "not CSV|cannot be opened"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_are_not_what_they_say(name: str, tmp_path: Path) -> None:
+    content, words = FILES[name]
+    (tmp_path / name).write_bytes(content)
+    refused(tmp_path / name, words)
+
+
+def test_files_by_name(tmp_path: Path) -> None:
+    refused([MARK, MARK], "read as the names of files", dpsu.ParameterError)
+    refused("nowhere.csv", "no file 'nowhere.csv'", dpsu.ParameterError)
+    refused("nowhere/*.parquet", "no file 'nowhere", dpsu.ParameterError)
+    (tmp_path / "data.xlsx").write_bytes(b"x")
+    refused(tmp_path / "data.xlsx", "cannot tell the format", dpsu.ParameterError)
+    (tmp_path / "sub").mkdir()
+    refused(tmp_path / "sub", "has no", dpsu.ParameterError)
+    (tmp_path / "bad.csv").write_text("person,item\n1,a\n")
+    refused(tmp_path / "bad.csv", "no column 'user' in 'bad.csv'", dpsu.ParameterError)
+
+
+def test_two_files_of_different_types(tmp_path: Path) -> None:
+    pa.parquet.write_table(table_of([1, 1], ["a", MARK]), tmp_path / "1.parquet")
+    pa.parquet.write_table(table_of(["x", "x"], ["a", MARK]), tmp_path / "2.parquet")
+    refused([tmp_path / "1.parquet", tmp_path / "2.parquet"], "integers in one file and text")
+
+
+def test_null_rows_are_dropped_and_told_but_not_counted() -> None:
+    table = table_of([1, None, 2, 2, None] + [3] * 5, ["a", MARK, None, "a", None] + ["b"] * 5)
+    with pytest.warns(dpsu.DataWarning, match="some rows have no 'user' or no 'item'") as told:
+        dpsu.release(table, epsilon=1, delta=1e-5)
+    assert not any(character.isdigit() for character in str(told[0].message))
+    refused(table, "some rows have no", strict=True)
+
+
+def test_a_null_row_changes_nothing_else() -> None:
+    users, items = [u % 40 for u in range(400)], [f"i{u % 7}" for u in range(400)]
+    clean = dpsu.release(table_of(users, items), epsilon=1, delta=1e-3, insecure_seed=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dirty = dpsu.release(
+            table_of([None, *users], [MARK, *items]), epsilon=1, delta=1e-3, insecure_seed=3
+        )
+    assert dirty.items == clean.items
+
+
+def test_counts_that_do_not_count() -> None:
+    table = table_of([1, 1, 2], ["a", "b", "a"])
+    for bad, words in (([1.5, 2.0, 1.0], "must be integers"), ([MARK] * 3, "must be integers")):
+        refused(table.append_column("n", pa.array(bad)), words, mechanism="greedy", count="n")
+    with pytest.warns(dpsu.DataWarning, match="no positive 'n'"):
+        dpsu.release(
+            table.append_column("n", pa.array([0, None, 5])),
+            epsilon=1, delta=1e-5, mechanism="greedy", count="n",
+        )  # fmt: skip
+    refused(GOOD, "names a column", dpsu.ParameterError, mechanism="greedy", count="n")
+
+
+def test_one_user_per_row_is_questioned() -> None:
+    table = table_of(list(range(100)), ["a"] * 100)
+    with pytest.warns(dpsu.DataWarning, match="really the person to protect"):
+        dpsu.release(table, epsilon=1, delta=1e-5)
+
+
+def test_more_users_than_the_proof_covers(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dpsu.mechanisms as mechanisms
+
+    monkeypatch.setattr(mechanisms, "MAX_USERS", 10)
+    data = {u: ["a"] for u in range(11)}
+    with pytest.raises(dpsu.DataError, match="at most 10") as caught:
+        dpsu.release(data, epsilon=1, delta=1e-5)
+    assert "11" not in str(caught.value)
+
+
+def test_reports_and_reprs_show_nothing_unreleased() -> None:
+    data = {u: ["common", f"{MARK} {u}"] for u in range(200)}
+    result = dpsu.release(data, epsilon=1, delta=1e-9)
+    said = result.report() + result.report_json() + repr(result) + str(result.plan)
+    assert MARK not in said
+    assert "200" not in said
+    assert result.items == ("common",)
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    options: dict[str, Any] = {"epsilon": np.float32(1), "max_items": np.int64(5)}
+    result = dpsu.release(GOOD, delta=np.float64(1e-3), **options)
+    assert result.plan.max_items == 5
+    assert isinstance(result.plan.privacy.epsilon, float)

@@ -1,0 +1,136 @@
+"""Thresholds and noise scales: published constants, independent formulas, safe rounding."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpsu
+from dpsu import calibration, joint
+from dpsu.curves import Optimal, TruncatedLaplace
+from tests import reference
+
+SIZES = (1, 10, 50, 100, 200, 300)
+CONSTANTS = [
+    (
+        3.0, math.exp(-10), 1.332791,
+        (6.4353, 6.4353, 6.6862, 6.8237, 6.9689, 7.0561),
+        (4.1023, 4.1023, 4.4263, 4.6473, 4.8734, 5.0069), 4.085263, 5,
+    ),
+    (
+        1.0, 1e-5, 3.884141,
+        (18.1569, 19.3160, 20.3364, 20.7897, 21.2444, 21.5097),
+        (11.8198, 13.2224, 14.7518, 15.4349, 16.1231, 16.5269), 11.361115, 13,
+    ),
+    (
+        0.5, 1e-6, 8.348320,
+        (41.8370, 44.7854, 46.9922, 47.9420, 48.8848, 49.4320),
+        (27.2447, 30.9499, 34.0888, 35.4651, 36.8464, 37.6556), 25.379229, 29,
+    ),
+]  # fmt: skip
+SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.01, 1e-9), (8.0, 0.1), (20.0, 1e-30)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "sigma", "gauss", "laplace", "a", "votes"), CONSTANTS)
+def test_published_constants(
+    epsilon: float,
+    delta: float,
+    sigma: float,
+    gauss: tuple[float, ...],
+    laplace: tuple[float, ...],
+    a: float,
+    votes: int,
+) -> None:
+    ours = calibration.gaussian_scale(epsilon, delta / 2)
+    assert ours == pytest.approx(sigma, abs=1e-6)
+    for size, rho_gauss, rho_laplace in zip(SIZES, gauss, laplace, strict=True):
+        assert calibration.gaussian_threshold(ours, delta / 2, size) == pytest.approx(
+            rho_gauss, abs=1e-4
+        )
+        assert calibration.laplace_threshold(epsilon, delta, size, 0.0) == pytest.approx(
+            rho_laplace, abs=1e-4
+        )
+    assert TruncatedLaplace(epsilon, delta).threshold == pytest.approx(a, abs=1e-6)
+    assert Optimal(epsilon, delta).best_cutoff() == votes
+
+
+def test_published_count_constants() -> None:
+    options = {"epsilon": 3.0, "delta": math.exp(-10), "max_items": 100, "calibration": "paper"}
+    laplace = dpsu.plan(mechanism="count-laplace", **options)  # type: ignore[arg-type]
+    assert laplace.threshold == pytest.approx(464.7334, abs=1e-4)
+    gaussian = dpsu.plan(mechanism="count-gaussian", **options)  # type: ignore[arg-type]
+    assert gaussian.noise_scale == pytest.approx(13.3279, abs=1e-4)
+    assert gaussian.threshold == pytest.approx(68.2366, abs=1e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+def test_rounding_is_outward_and_small(epsilon: float, delta: float) -> None:
+    """At least the exact value, and within a millionth of it."""
+
+    def safe(ours: float, exact: mpmath.mpf) -> bool:
+        return bool(exact <= ours <= exact * (1 + mpmath.mpf(10) ** -6) + mpmath.mpf(10) ** -9)
+
+    sigma = calibration.gaussian_scale(epsilon, delta / 2)
+    assert safe(sigma, reference.gaussian_sigma(epsilon, mpmath.mpf(delta) / 2))
+    for size in (1, 7, 100):
+        assert safe(
+            calibration.laplace_threshold(epsilon, delta, size, 0.0),
+            reference.laplace_threshold(epsilon, delta, size),
+        )
+        assert safe(
+            calibration.count_laplace_threshold(epsilon, delta, size),
+            reference.count_laplace_threshold(epsilon, delta, size),
+        )
+        assert safe(
+            calibration.gaussian_threshold(sigma, delta / 2, size),
+            reference.gaussian_threshold(epsilon, delta, size),
+        )
+
+
+def joint_cost_on_a_grid(
+    epsilon: float, sigma: float, threshold: float, max_items: int, lowest: float, points: int
+) -> float:
+    """The account of the joint Gaussian by brute force, straight from its definition."""
+    worst = 0.0
+    for t in range(max_items + 1):
+        for v in np.linspace(lowest, 1 / math.sqrt(max(t, 1)), points):
+            log_q = t * stats.norm.logcdf((threshold - v) / sigma)
+            shift = math.sqrt(max(0.0, 1 - t * v * v)) / sigma
+
+            def stick(e: float, m: float) -> float:
+                if m == 0:
+                    return max(0.0, -math.expm1(e))
+                return float(
+                    stats.norm.cdf(m / 2 - e / m) - math.exp(e) * stats.norm.cdf(-m / 2 - e / m)
+                )
+
+            present = -math.expm1(log_q) + math.exp(log_q) * stick(epsilon - log_q, shift)
+            worst = max(worst, present, stick(epsilon + log_q, shift))
+    return worst
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 0.05)])
+@pytest.mark.parametrize("max_items", [1, 2, 10, 40])
+@pytest.mark.parametrize("free", [False, True])
+def test_joint_account_against_brute_force(
+    epsilon: float, delta: float, max_items: int, free: bool
+) -> None:
+    lowest = 0.0 if free else 1 / math.sqrt(max_items)
+    sigma, threshold = joint.joint_scale_and_threshold(
+        epsilon, delta, joint.NovelWeights(max_items, lowest, 1.0)
+    )
+    worst = joint_cost_on_a_grid(epsilon, sigma, threshold, max_items, lowest, 60)
+    assert worst <= delta
+    # Not wasteful either: one percent below the threshold the account fails.
+    assert joint_cost_on_a_grid(epsilon, sigma, 0.98 * threshold, max_items, lowest, 60) > delta
+
+
+def test_joint_account_beats_the_published_split() -> None:
+    for max_items, published, ours in ((10, 6.4353, 6.03), (100, 6.8237, 6.41)):
+        plan = dpsu.plan(epsilon=3, delta=math.exp(-10), max_items=max_items)
+        assert plan.threshold is not None
+        assert plan.threshold < ours < published

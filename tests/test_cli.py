@@ -1,0 +1,250 @@
+"""The command line: golden runs, exit codes, where things are written, and what is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+from dpsu.cli import main
+from dpsu.mechanisms import MECHANISMS
+
+ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
+Run = Callable[..., tuple[int, str, str]]
+PRIVACY = ["--epsilon", "2", "--delta", "1e-6"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "rows.parquet"
+    table = pa.table({"who": [u for u, _ in ROWS], "what": [i for _, i in ROWS]})
+    pa.parquet.write_table(table, path)
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dpsu", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
+
+
+COLUMNS = ["--user", "who", "--item", "what"]
+
+
+def test_items_on_stdout_words_on_stderr(run: Run, data: Path) -> None:
+    code, out, err = run("release", data, *COLUMNS, *PRIVACY)
+    assert code == 0
+    assert out == "item 1\nitem 2\nitem 3\n"
+    assert err.startswith("3 items released, by dpsu ")
+    assert "(2, 1e-06)-differential privacy" in err
+    assert "\x1b[" not in err  # no progress bar where nobody watches
+
+
+def test_quiet_is_quiet(run: Run, data: Path) -> None:
+    assert run("release", data, *COLUMNS, *PRIVACY, "--quiet") == (
+        0, "item 1\nitem 2\nitem 3\n", "",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism(run: Run, data: Path, mechanism: str) -> None:
+    arguments = [
+        "--mechanism",
+        mechanism,
+        "--insecure-seed",
+        "3",
+        "--epsilon",
+        "3",
+        "--delta",
+        "1e-4",
+    ]
+    if mechanism != "greedy":
+        arguments += ["--max-items", "4"]
+    code, out, err = run("release", data, *COLUMNS, *arguments)
+    assert code == 0
+    assert set(out.split("\n")[:-1]) <= {"item 1", "item 2", "item 3"}
+    assert "warning: insecure_seed" in err
+    assert "NO GUARANTEE" in err
+
+
+def test_output_and_report_files(run: Run, data: Path, tmp_path: Path) -> None:
+    for name in ("items.txt", "items.csv", "items.parquet", "items.json"):
+        report = tmp_path / f"{name}.report.json"
+        code, out, _ = run(
+            "release", data, *COLUMNS, *PRIVACY, "--output", tmp_path / name, "--report", report
+        )
+        assert (code, out) == (0, "")
+        facts = json.loads(report.read_text("utf-8"))
+        assert facts["released"] == 3
+        assert facts["plan"]["user"] == "who"
+    assert json.loads((tmp_path / "items.json").read_text()) == ["item 1", "item 2", "item 3"]
+    assert pa.parquet.read_table(tmp_path / "items.parquet").column_names == ["what"]
+    run("release", data, *COLUMNS, *PRIVACY, "--quiet", "--report", tmp_path / "words.txt")
+    assert "items released" in (tmp_path / "words.txt").read_text("utf-8")
+
+
+def test_options_reach_the_library(run: Run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "prior.csv").write_text("item,holders\nitem 1,9\nitem 2,8\n")
+    (tmp_path / "known.txt").write_text("item 3\nelsewhere\n")
+    report = tmp_path / "report.json"
+    code, out, _ = run(
+        "release", data, *COLUMNS, *PRIVACY, "--mechanism", "greedy", "--order", "scarce",
+        "--prior", tmp_path / "prior.csv", "--expected-users", "250", "--cutoff", "7.5",
+        "--passes", "2", "--public-items", tmp_path / "known.txt", "--report", report,
+    )  # fmt: skip
+    assert code == 0
+    plan = dpsu.Plan.from_json(json.dumps(json.loads(report.read_text())["plan"]))
+    assert (plan.order, plan.expected_users, plan.cutoff) == ("scarce", 250, 7.5)
+    assert plan.policy.passes == 2  # type: ignore[attr-defined]
+    assert plan.prior is not None
+    assert plan.prior.entries == 2
+    assert {"elsewhere", "item 3"} <= set(out.split("\n"))
+
+
+def test_plan_needs_no_data(run: Run) -> None:
+    code, out, err = run("plan", "--epsilon", "3", "--delta", "4.5399929762e-05")
+    assert (code, err) == (0, "")
+    assert "threshold       6.397" in out
+    assert "0.5   at weight 6.397: 7 users who hold nothing else" in out
+    code, out, _ = run("plan", *PRIVACY, "--json", "--mechanism", "policy-laplace")
+    assert dpsu.Plan.from_json(out) == dpsu.plan(epsilon=2, delta=1e-6, mechanism="policy-laplace")
+
+
+def test_mechanisms_are_listed(run: Run) -> None:
+    code, out, _ = run("mechanisms")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(MECHANISMS)
+
+
+def test_demo_shows_a_table(run: Run) -> None:
+    code, out, err = run("demo", "--users", "3000")
+    assert code == 0
+    for name in MECHANISMS:
+        assert name in out
+    assert "not private" in out
+    assert err == ""
+
+
+USAGE = [
+    (["--epsilon", "0", "--delta", "1e-5"], "epsilon=0.0 is out of range"),
+    (["--epsilon", "1"], "Missing option '--delta'"),
+    (["--epsilon", "1", "--delta", "1e-5", "--mechanism", "none"], "Invalid value for '--mechanism'"),
+    (["--epsilon", "1", "--delta", "1e-5", "--passes", "2", "--mechanism", "count-gaussian"], "has no option passes"),
+    (["--epsilon", "1", "--delta", "1e-5", "--item", "whta"], "did you mean 'what'"),
+    (["--epsilon", "1", "--delta", "1e-5", "--output", "items.xyz"], "must end in .txt"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "words"), USAGE)
+def test_usage_errors_exit_with_2(run: Run, data: Path, arguments: list[str], words: str) -> None:
+    columns = COLUMNS[:2] if "--item" in arguments else COLUMNS
+    code, out, err = run("release", data, *columns, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_other_errors_exit_with_1(run: Run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "not.parquet").write_text("who,what\n")
+    code, out, err = run("release", tmp_path / "not.parquet", *COLUMNS, *PRIVACY)
+    assert (code, out) == (1, "")
+    assert "not a Parquet file" in err
+    # Found before the work: the data is not even looked at.
+    code, _, err = run(
+        "release", "nowhere.parquet", *COLUMNS, *PRIVACY, "--output", tmp_path / "no" / "x.txt"
+    )
+    assert code == 1
+    assert "there is no folder" in err
+
+
+def test_null_rows_are_told_or_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(100)) + ",a\nu1,\n")
+    code, out, err = run("release", path, *PRIVACY)
+    assert (code, out) == (0, "a\nb\n")
+    assert "warning: some rows have no 'user' or no 'item'" in err
+    code, out, err = run("release", path, *PRIVACY, "--strict")
+    assert (code, out) == (1, "")
+
+
+def command(*arguments: object, given: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "dpsu", *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        input=given,
+    )
+
+
+def test_standard_input(data: Path) -> None:
+    text = "who,what\n" + "".join(f"{u},{i}\n" for u, i in ROWS)
+    expected = b"item 1\nitem 2\nitem 3\n"
+    done = command("release", "-", *COLUMNS, *PRIVACY, given=text.encode())
+    assert (done.returncode, done.stdout) == (0, expected)
+    lines = "".join(json.dumps({"who": u, "what": i}) + "\n" for u, i in ROWS)
+    done = command("release", "-", "--format", "jsonl", *COLUMNS, *PRIVACY, given=lines.encode())
+    assert (done.returncode, done.stdout) == (0, expected)
+    done = command(
+        "release", "-", "--format", "parquet", *COLUMNS, *PRIVACY, given=data.read_bytes()
+    )
+    assert (done.returncode, done.stdout) == (0, expected)
+
+
+def test_interrupted_runs_leave_nothing(tmp_path: Path) -> None:
+    fifo = tmp_path / "rows.csv"
+    os.mkfifo(fifo)
+    output = tmp_path / "items.txt"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpsu", "release", "-", *PRIVACY, "--output", str(output)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write(b"user,item\nu1,a\n")
+    process.stdin.flush()
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"interrupted" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.csv"]
+
+
+HEAVY = {"duckdb", "mpmath", "narwhals", "numba", "numpy", "pandas", "polars", "pyarrow", "rich"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import dpsu",
+        "import sys; sys.argv = ['dpsu', '--help']\nfrom dpsu.cli import main\nmain()",
+        "import sys; sys.argv = ['dpsu', 'release', '--help']\nfrom dpsu.cli import main\nmain()",
+        "import sys; sys.argv = ['dpsu', 'plan', '--epsilon', '1', '--delta', '1e-5']\n"
+        "from dpsu.cli import main\nmain()",
+    ],
+)
+def test_help_and_import_load_nothing_heavy(code: str) -> None:
+    watched = f"import atexit, sys\natexit.register(lambda: print('loaded', sorted({HEAVY!r} & set(sys.modules))))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", watched + code], capture_output=True, check=True, text=True
+    )
+    assert done.stdout.endswith("loaded []\n")

@@ -1,0 +1,152 @@
+"""What comes back: a sorted set with its plan, in every format people want."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+from dpsu import writing
+
+ODD = ["zebra", "Äpfel", "a,b", 'quo"te', "two\nlines", "back\\slash", " space ", "c\rr", "日本"]
+
+
+@pytest.fixture(scope="module")
+def result() -> dpsu.Release:
+    return dpsu.release(
+        {u: [*ODD, f"rare {u}"] for u in range(400)}, item="word", epsilon=2, delta=1e-9
+    )
+
+
+@pytest.fixture(scope="module")
+def numbers() -> dpsu.Release:
+    return dpsu.release({u: [100, 9, -5] for u in range(300)}, epsilon=2, delta=1e-9)
+
+
+def test_items_are_sorted_and_behave_like_a_set(
+    result: dpsu.Release, numbers: dpsu.Release
+) -> None:
+    assert result.items == tuple(sorted(ODD, key=lambda s: s.encode()))
+    assert numbers.items == (-5, 9, 100)
+    assert len(result) == len(ODD)
+    assert list(result) == list(result.items)
+    assert "zebra" in result
+    assert "rare 1" not in result
+    assert repr(result) == f"<Release: {len(ODD)} items by policy-gaussian, private=True>"
+
+
+def test_frames(result: dpsu.Release, numbers: dpsu.Release) -> None:
+    arrow, polars, pandas = result.to_arrow(), result.to_polars(), result.to_pandas()
+    assert isinstance(arrow, pa.Table)
+    assert isinstance(polars, pl.DataFrame)
+    assert isinstance(pandas, pd.DataFrame)
+    for frame in (arrow["word"].to_pylist(), polars["word"].to_list(), pandas["word"].tolist()):
+        assert frame == list(result.items)
+    assert numbers.to_polars()["item"].dtype == pl.Int64
+
+
+def test_files(result: dpsu.Release, numbers: dpsu.Release, tmp_path: Path) -> None:
+    for suffix in ("txt", "csv", "parquet", "json"):
+        result.write(tmp_path / f"words.{suffix}")
+        numbers.write(str(tmp_path / f"numbers.{suffix}"))
+    assert json.loads((tmp_path / "words.json").read_text("utf-8")) == list(result.items)
+    assert json.loads((tmp_path / "numbers.json").read_text("utf-8")) == [-5, 9, 100]
+    with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [["word"], *[[str(item)] for item in result.items]]
+    table = pa.parquet.read_table(tmp_path / "words.parquet")
+    assert table["word"].to_pylist() == list(result.items)
+    lines = (tmp_path / "words.txt").read_bytes().decode().split("\n")
+    assert lines.pop() == ""
+    unescaped = [
+        line.replace("\\\\", "\0").replace("\\n", "\n").replace("\\r", "\r").replace("\0", "\\")
+        for line in lines
+    ]
+    assert unescaped == list(result.items)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        f"{name}.{suffix}"
+        for name in ("words", "numbers")
+        for suffix in ("txt", "csv", "parquet", "json")
+    )
+
+
+def test_writing_is_all_or_nothing(
+    result: dpsu.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "words.txt"
+    target.write_text("what was there before")
+
+    def interrupted(path: Path) -> None:
+        path.write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        writing.write_whole(target, interrupted)
+    assert target.read_text() == "what was there before"
+    assert [p.name for p in tmp_path.iterdir()] == ["words.txt"]
+
+
+def test_files_that_cannot_be_written(result: dpsu.Release, tmp_path: Path) -> None:
+    with pytest.raises(dpsu.ParameterError, match=r"must end in \.txt"):
+        result.write(tmp_path / "words.xlsx")
+    with pytest.raises(dpsu.OutputError, match="no folder"):
+        result.write(tmp_path / "none" / "words.txt")
+    (tmp_path / "folder.txt").mkdir()
+    with pytest.raises(dpsu.OutputError, match="it is a folder"):
+        result.write(tmp_path / "folder.txt")
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(dpsu.OutputError, match="cannot write"):
+            result.write(tmp_path / "words.txt")
+
+
+def test_reports(result: dpsu.Release) -> None:
+    text = result.report()
+    assert f"{len(ODD)} items released" in text
+    assert "(2, 1e-09)-differential privacy" in text
+    facts = json.loads(result.report_json())
+    assert facts["released"] == len(ODD)
+    assert facts["private"] is True
+    assert dpsu.Plan.from_json(json.dumps(facts["plan"])) == result.plan
+
+
+def test_seeded_and_unproven_releases_are_marked() -> None:
+    data = {u: ["a", "b"] for u in range(300)}
+    with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
+        seeded = dpsu.release(data, epsilon=1, delta=1e-5, insecure_seed=1)
+    unproven = dpsu.release(
+        data, epsilon=1, delta=1e-5, mechanism="greedy", calibration="paper", allow_unproven=True
+    )
+    for marked in (seeded, unproven):
+        assert not marked.private
+        assert "NO GUARANTEE" in marked.report()
+        assert json.loads(marked.report_json())["private"] is False
+
+
+def test_os_randomness_differs_and_seeds_repeat() -> None:
+    data = {u: [f"item {(u * k) % 97}" for k in range(1, 9)] for u in range(300)}
+    fresh = {dpsu.release(data, epsilon=0.5, delta=1e-3).items for _ in range(5)}
+    assert len(fresh) > 1
+    seeded = {dpsu.release(data, epsilon=0.5, delta=1e-3, insecure_seed=4).items for _ in range(3)}
+    assert len(seeded) == 1
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[str, int]] = []
+    table = pa.table({"user": [1, 2] * 50, "item": ["a", "b"] * 50})
+    dpsu.release(
+        table, epsilon=1, delta=1e-5, progress=lambda stage, rows: told.append((stage, rows))
+    )
+    stages = [stage for stage, _ in told]
+    assert list(dict.fromkeys(stages)) == [
+        "reading", "interning", "grouping by user", "weighing items", "tossing coins",
+    ]  # fmt: skip
+    assert told[-1][1] == 100

@@ -1,0 +1,139 @@
+"""Removing one user moves the weights by at most the budget: random neighbors, every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import dpsu
+from dpsu.keys import Key
+from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Weighted
+from tests.databases import Users, policy_weights, random_users, weights_of
+
+ITEMS = 7
+COARSE = 4  # few bits make every rounding matter
+
+
+def neighbors(rng: np.random.Generator, cases: int, **shape: int) -> Iterator[tuple[Users, Users]]:
+    for _ in range(cases):
+        users = random_users(rng, n_items=ITEMS, **shape)
+        gone = int(rng.integers(len(users)))
+        yield users, users[:gone] + users[gone + 1 :]
+
+
+def l1_policies() -> list[tuple[Policy, int]]:
+    listed: list[tuple[Policy, int]] = [(Weighted(1, COARSE), 2**COARSE)]
+    for passes in (1, 2, 3):
+        for cutoff in (17, 23, 40):
+            listed.append((L1Descent(cutoff, COARSE, passes), 2**COARSE))
+            listed.append((Greedy(cutoff, COARSE, passes), 2**COARSE))
+    return listed
+
+
+@pytest.mark.parametrize("policy_and_budget", l1_policies(), ids=lambda p: str(p[0]))
+def test_l1_policies_exactly(policy_and_budget: tuple[Policy, int]) -> None:
+    policy, budget = policy_and_budget
+    for users, fewer in neighbors(np.random.default_rng(1), 4000, max_users=12, max_size=7):
+        more, less = policy_weights(policy, users, ITEMS), policy_weights(policy, fewer, ITEMS)
+        assert (more >= less).all()
+        assert (more - less).sum() <= budget
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3, 4])
+def test_votes_differ_by_one_unit_on_one_item(votes: int) -> None:
+    policy = Greedy(votes, 0, 1)
+    for users, fewer in neighbors(np.random.default_rng(votes), 8000, max_users=16, max_size=7):
+        moved = policy_weights(policy, users, ITEMS) - policy_weights(policy, fewer, ITEMS)
+        assert sorted(moved[moved != 0].tolist()) in ([], [1])
+
+
+def test_count_and_weighted_l2() -> None:
+    for users, fewer in neighbors(np.random.default_rng(3), 8000):
+        moved = policy_weights(Count(), users, ITEMS) - policy_weights(Count(), fewer, ITEMS)
+        assert moved.min() >= 0
+        assert moved.max() <= 1
+        policy = Weighted(2, 20)
+        moved = policy_weights(policy, users, ITEMS) - policy_weights(policy, fewer, ITEMS)
+        assert moved.min() >= 0
+        assert sum(int(m) ** 2 for m in moved) <= 1 << 40
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3])
+@pytest.mark.parametrize("bits", [8, 48])
+def test_l2_descent_up_to_its_stated_rounding(passes: int, bits: int) -> None:
+    rng = np.random.default_rng([passes, bits])
+    for cutoff in (1.0, 1.9, 3.3):
+        policy = L2Descent(int(cutoff * 2**bits), bits, passes)
+        for users, fewer in neighbors(rng, 2500, max_users=12, max_size=7):
+            more, less = policy_weights(policy, users, ITEMS), policy_weights(policy, fewer, ITEMS)
+            moved = np.sqrt(np.sum(((more - less).astype(float) / 2.0**bits) ** 2))
+            assert moved <= 1.0 + len(users) * policy.roundings(ITEMS) + 1e-12
+            # Never below by more than rounding: adding a user does not take weight away.
+            assert (more - less).min() >= -len(users) * passes * ITEMS
+
+
+OPTIONS = [
+    {"mechanism": "count-laplace", "max_items": 3},
+    {"mechanism": "weighted-laplace", "max_items": 3},
+    {"mechanism": "weighted-laplace"},
+    {"mechanism": "policy-laplace"},
+    {"mechanism": "policy-laplace", "max_items": 2, "passes": 2, "cutoff": 1.3},
+    {"mechanism": "greedy", "cutoff": 1.9},
+    {"mechanism": "greedy", "cutoff": 2},
+    {"mechanism": "greedy", "max_items": 2},
+    {"mechanism": "greedy", "cutoff": 2.5, "order": "hash", "passes": 3},
+    {"mechanism": "greedy", "cutoff": 2.5, "prior": {"i1": 9, "i3": 4}},
+    {
+        "mechanism": "greedy",
+        "cutoff": 2,
+        "order": "scarce",
+        "expected_users": 10,
+        "prior": {"i1": 9, "i3": 4, "i4": 8},
+    },
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_whole_engine_under_one_key(options: dict[str, object]) -> None:
+    """Orders, sampling and interning included: this is where a stray dependence would show."""
+    plan = dpsu.plan(epsilon=1, delta=1e-5, **options)  # type: ignore[arg-type]
+    rng = np.random.default_rng(5)
+    budget = 3 if plan.mechanism == "count-laplace" else 1
+    for case in range(250):
+        held = random_users(rng, n_items=ITEMS, max_size=7)
+        data = {
+            f"u{u}": {f"i{i}": int(rng.integers(1, 4)) for i in items}
+            for u, items in enumerate(held)
+            if items
+        }
+        if len(data) < 2:
+            continue
+        key = Key.from_insecure_seed(case)
+        gone = rng.choice(sorted(data))
+        # Leaving must not matter through the order of rows either.
+        fewer = {u: data[u] for u in rng.permutation(sorted(set(data) - {gone})).tolist()}
+        more, less = (weights_of(plan, d, key, prior=options.get("prior")) for d in (data, fewer))
+        assert all(more.get(i, 0) >= w for i, w in less.items())
+        assert sum(more.values()) - sum(less.values()) <= budget
+
+
+@pytest.mark.parametrize("mechanism", ["count-gaussian", "weighted-gaussian", "policy-gaussian"])
+def test_whole_engine_in_l2(mechanism: str) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=mechanism, max_items=3)
+    rng = np.random.default_rng(6)
+    budget = 3.0 if mechanism == "count-gaussian" else 1.0
+    for case in range(300):
+        held = random_users(rng, n_items=ITEMS, max_size=7)
+        data = {f"u{u}": [f"i{i}" for i in items] for u, items in enumerate(held) if items}
+        if len(data) < 2:
+            continue
+        key = Key.from_insecure_seed(case)
+        fewer = {u: items for u, items in data.items() if u != rng.choice(sorted(data))}
+        if not fewer:
+            continue
+        more, less = weights_of(plan, data, key), weights_of(plan, fewer, key)
+        if len(fewer) == len(data) - 1:
+            moved = [float(more.get(i, 0) - less.get(i, 0)) for i in more.keys() | less.keys()]
+            assert sum(m * m for m in moved) <= budget + 1e-9
