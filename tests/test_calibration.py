@@ -51,7 +51,7 @@ def test_published_constants(
         assert calibration.gaussian_threshold(ours, delta / 2, size) == pytest.approx(
             rho_gauss, abs=1e-4
         )
-        assert calibration.laplace_threshold(epsilon, delta, size, 0.0) == pytest.approx(
+        assert calibration.laplace_threshold(1 / epsilon, delta, size, 0.0) == pytest.approx(
             rho_laplace, abs=1e-4
         )
     assert TruncatedLaplace(epsilon, delta).threshold == pytest.approx(a, abs=1e-6)
@@ -78,11 +78,11 @@ def test_rounding_is_outward_and_small(epsilon: float, delta: float) -> None:
     assert safe(sigma, reference.gaussian_sigma(epsilon, mpmath.mpf(delta) / 2))
     for size in (1, 7, 100):
         assert safe(
-            calibration.laplace_threshold(epsilon, delta, size, 0.0),
+            calibration.laplace_threshold(1 / epsilon, delta, size, 0.0),
             reference.laplace_threshold(epsilon, delta, size),
         )
         assert safe(
-            calibration.count_laplace_threshold(epsilon, delta, size),
+            calibration.count_laplace_threshold(size / epsilon, delta, size),
             reference.count_laplace_threshold(epsilon, delta, size),
         )
         assert safe(

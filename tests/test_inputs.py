@@ -22,6 +22,8 @@ import dpsu
 from dpsu.mechanisms import MECHANISMS
 
 SETTINGS: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-3, "insecure_seed": 11}
+# Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
+SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
 
 
 def make_rows(kind: str) -> list[tuple[Any, Any]]:
@@ -179,7 +181,7 @@ def test_other_integer_types_and_columns() -> None:
 def test_unicode_forms_of_one_text_are_one_item() -> None:
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     data = {u: [composed if u % 2 else decomposed] for u in range(60)}
-    result = dpsu.release(data, epsilon=1, delta=1e-3, mechanism="greedy")
+    result = dpsu.release(data, epsilon=1, delta=1e-3, **SURE)
     assert result.items == (composed,)
 
 
@@ -187,7 +189,7 @@ def test_csv_words_that_other_readers_take_for_missing(tmp_path: Path) -> None:
     path = tmp_path / "words.csv"
     words = ["NA", "null", "nan", "None", "1.0", "007", "true", '""']
     path.write_text("user,item\n" + "".join(f"{u},{w}\n" for u in range(200) for w in words))
-    result = dpsu.release(path, epsilon=2, delta=1e-3)
+    result = dpsu.release(path, epsilon=2, delta=1e-3, **SURE)
     assert set(result.items) == {*words[:-1], ""}
 
 
@@ -223,7 +225,7 @@ def test_public_items_are_removed_before_bounding() -> None:
     """Known items must not use up a user's places: with them gone, every unknown item has room."""
     known = [f"k{k}" for k in range(9)]
     data = {u: [*known, "unknown"] for u in range(300)}
-    result = dpsu.release(data, epsilon=1, delta=1e-3, max_items=1, public_items=known)
+    result = dpsu.release(data, epsilon=1, delta=1e-3, max_items=1, public_items=known, **SURE)
     assert set(result.items) == {*known, "unknown"}
 
 
@@ -235,3 +237,20 @@ def test_integer_items_take_public_items_and_priors_as_text(tmp_path: Path) -> N
     assert all(isinstance(item, int) for item in result.items)
     with pytest.raises(dpsu.DataError, match="public_items"):
         dpsu.release(rows, public_items=["x"], **SETTINGS)
+
+
+def test_public_files_are_not_guessed_either(tmp_path: Path) -> None:
+    data = {u: ["007", "b"] for u in range(300)}
+    for name, content in (
+        ("known.csv", "item\n007\n"), ("known.tsv", "item\tz\n007\t1\n"),
+        ("known.jsonl", '{"item": "007"}\n'), ("known.txt", "007\n"),
+    ):  # fmt: skip
+        (tmp_path / name).write_text(content)
+        result = dpsu.release(data, epsilon=1, delta=1e-5, public_items=tmp_path / name, **SURE)
+        assert result.items == ("007", "b")
+
+
+def test_public_items_of_one_number_are_one_item() -> None:
+    data = {u: [7, 8] for u in range(300)}
+    result = dpsu.release(data, epsilon=1, delta=1e-5, public_items=["007", "7"], **SURE)
+    assert result.items == (7, 8)

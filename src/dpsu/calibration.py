@@ -32,18 +32,22 @@ def gaussian_scale(epsilon: float, delta: float) -> float:
     return high
 
 
-def laplace_threshold(epsilon: float, delta: float, max_items: int, slack: float) -> float:
+def laplace_scale(epsilon: float, sensitivity: float) -> float:
+    """Scale of Laplace noise for this l1 sensitivity."""
+    return ROUND_UP * sensitivity / epsilon
+
+
+def laplace_threshold(scale: float, delta: float, max_items: int, slack: float) -> float:
     """Theorem 4.1/B.1: novel items weigh at most 1/t + slack each if there are t of them."""
     return ROUND_UP * max(
-        1.0 / t + slack - math.log(-2.0 * math.expm1(math.log1p(-delta) / t)) / epsilon
+        1.0 / t + slack - scale * math.log(-2.0 * math.expm1(math.log1p(-delta) / t))
         for t in range(1, max_items + 1)
     )
 
 
-def count_laplace_threshold(epsilon: float, delta: float, max_items: int) -> float:
-    """Korolova et al. 2009, Wilson et al. 2020: weight 1 per item, l1 sensitivity `max_items`."""
-    share = -2.0 * math.expm1(math.log1p(-delta) / max_items)
-    return ROUND_UP * (1.0 - max_items * math.log(share) / epsilon)
+def count_laplace_threshold(scale: float, delta: float, max_items: int) -> float:
+    """Korolova et al. 2009, Wilson et al. 2020: weight 1 per item, at most `max_items` of them."""
+    return ROUND_UP * (1.0 - scale * math.log(-2.0 * math.expm1(math.log1p(-delta) / max_items)))
 
 
 def greedy_published_threshold(epsilon: float, delta: float) -> float:

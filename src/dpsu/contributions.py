@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.errors import DataError, DataWarning
-from dpsu.ids import Ids, encode
+from dpsu.ids import Ids, encode, type_name
 from dpsu.kernels import grouping
 
 
@@ -44,8 +44,8 @@ class Pairs:
     counts: NDArray[np.int32] | None
 
     def without_items(self, known: pa.Array) -> Pairs:
-        """Drop rows whose item is already known, given as text."""
-        is_known = pc.is_in(self.items.text(), value_set=known).to_numpy(zero_copy_only=False)
+        """Drop rows whose item is already known."""
+        is_known = pc.is_in(self.items.values, value_set=known).to_numpy(zero_copy_only=False)
         keep = ~is_known[self.item_codes]
         counts = None if self.counts is None else self.counts[keep]
         return Pairs(self.users, self.items, self.user_codes[keep], self.item_codes[keep], counts)
@@ -79,10 +79,11 @@ def intern(rows: Rows, *, strict: bool = False) -> Pairs:
     user_name, item_name, count_name = rows.names
     users, user_codes = encode(user_name, rows.user)
     items, item_codes = encode(item_name, rows.item)
+    counts = None if rows.count is None else _counts(str(count_name), rows.count)
+    if len({len(column) for column in (user_codes, item_codes, counts) if column is not None}) > 1:
+        raise DataError(f"columns {user_name!r} and {item_name!r} have different lengths")
     keep = (user_codes >= 0) & (item_codes >= 0)
-    counts = None
-    if rows.count is not None:
-        counts = _counts(str(count_name), rows.count)
+    if counts is not None:
         keep &= counts > 0
     if not keep.all():
         told = f"some rows have no {user_name!r} or no {item_name!r}"
@@ -94,9 +95,12 @@ def intern(rows: Rows, *, strict: bool = False) -> Pairs:
         user_codes, item_codes = user_codes[keep], item_codes[keep]
         counts = None if counts is None else counts[keep]
     if len(user_codes) == 0:
-        raise DataError(
-            f"there are no rows with both a {user_name!r} and a {item_name!r}; nothing was spent"
-        )
+        # The empty database is a neighbor of every database of one user: its release is the empty
+        # set, not an error that would tell the two apart.
+        told = f"there are no rows with both a {user_name!r} and a {item_name!r}"
+        if strict:
+            raise DataError(f"{told}; check what was read")
+        warnings.warn(f"{told}: nothing of them can be released", DataWarning, stacklevel=2)
     if rows.shared_users and 1 < len(user_codes) == np.count_nonzero(np.bincount(user_codes)):
         warnings.warn(
             f"every row has its own {user_name!r}: is this column really the person to protect, "
@@ -128,9 +132,14 @@ def _inverse(order: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 def _counts(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
+    if pa.types.is_string(column.type):
+        # CSV has no numbers. What is not one is missing: one user's cell must not stop the run.
+        whole = pc.match_substring_regex(column, r"^[0-9]{1,18}$")
+        column = pc.if_else(whole, column, pa.scalar(None, column.type)).cast(pa.int64())
     if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
         raise DataError(
-            f"column {name!r} has type {column.type}; local counts must be integers: convert it"
+            f"column {name!r} has type {type_name(column.type)}; local counts must be integers: "
+            "convert it"
         )
     counts: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
     return np.clip(counts, 0, grouping.LARGEST_COUNT).astype(np.int32)

@@ -6,6 +6,7 @@ integer's decimal digits), never the code it was interned to: codes change when 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +91,11 @@ def canonical(name: str, values: pa.Array) -> pa.Array:
     )
 
 
+def type_name(type_: pa.DataType) -> str:
+    """A type without its parameters: the fields of a struct may be private items."""
+    return re.split(r"[<\[(]", str(type_))[0]
+
+
 def _valid(text: pa.Array) -> pa.Array:
     text.validate(full=True)
     return text
@@ -108,5 +114,6 @@ def _refuse_type(name: str, type_: pa.DataType) -> None:
     if pa.types.is_floating(value_type):
         hint += " (integers with missing values often arrive as floats: use a nullable integer)"
     raise DataError(
-        f"column {name!r} has type {value_type}; users and items must be text or integers: {hint}"
+        f"column {name!r} has type {type_name(value_type)}; users and items must be text or "
+        f"integers: {hint}"
     )

@@ -27,6 +27,7 @@ MAX_USERS = 2**32
 UNBOUNDED_FRACTION_BITS = 30
 # What all roundings of an l2 descent together may add to its sensitivity.
 ROUNDING_ALLOWANCE = 2.0**-20
+FEWEST_USERS = 1000
 # Rounding may keep a novel item this far below its share, in every pass: weights have at least 30
 # fraction bits, and no rounding costs more than four units.
 NOVEL_SLACK = 2.0**-28
@@ -107,8 +108,9 @@ def _count_laplace(options: Options) -> Design:
     assert max_items is not None
     curve: ReleaseCurve
     if options.calibration == "paper":
-        threshold = calibration.count_laplace_threshold(epsilon, delta, max_items)
-        curve, theorem = Laplace(max_items / epsilon, threshold), "laplace"
+        scale = calibration.laplace_scale(epsilon, max_items)
+        threshold = calibration.count_laplace_threshold(scale, delta, max_items)
+        curve, theorem = Laplace(scale, threshold), "laplace"
     else:
         curve, theorem = TruncatedLaplace(epsilon, delta, float(max_items)), "truncated-laplace"
     return Design(Count(), curve, max_items, "hash", None, {"novel items": delta}, theorem)
@@ -172,6 +174,11 @@ def _policy_gaussian(options: Options) -> Design:
     bits = _fraction_bits(cutoff)
     policy = L2Descent(math.floor(cutoff * 2**bits), bits, passes)
     max_users = min(MAX_USERS, math.floor(ROUNDING_ALLOWANCE / policy.roundings(max_items)))
+    if max_users < FEWEST_USERS:
+        raise ParameterError(
+            f"cutoff={cutoff:g}, passes={passes} and max_items={max_items} leave no room for "
+            f"rounding beyond {max_users:,} users; lower one of them"
+        )
     return Design(policy, curve, max_items, "hash", cutoff, split, theorem, max_users=max_users)
 
 
@@ -187,16 +194,17 @@ def _greedy(options: Options) -> Design:
         return Design(
             policy, published, max_items, "order", cutoff, split, "greedy-published", proven=False
         )
-    whole = options.cutoff is None or float(options.cutoff).is_integer()
-    if options.alpha is None and whole:
+    given = options.cutoff
+    if given is not None:
+        given = number("cutoff", given, 1.0, LARGEST_CUTOFF)
+    if options.alpha is None and (given is None or given.is_integer()):
         votes = Optimal(epsilon, delta)
         if passes > 1:
             raise ParameterError(
                 "passes must be 1 where every user casts one whole vote; give a fractional cutoff "
                 "or alpha to spread a user's budget over several passes"
             )
-        best = votes.best_cutoff() if options.cutoff is None else options.cutoff
-        cutoff = number("cutoff", best, 1.0, LARGEST_CUTOFF)
+        cutoff = float(votes.best_cutoff()) if given is None else given
         return Design(
             Greedy(int(cutoff), 0, 1), votes, max_items, "order", cutoff, split, "optimal"
         )
@@ -219,8 +227,9 @@ def _l1_curve(
     if options.calibration == "paper":
         max_items = _max_items(options, default=None, needed_by=f"{name} as published")
         assert max_items is not None
-        threshold = calibration.laplace_threshold(epsilon, delta, max_items, slack)
-        return Laplace(1.0 / epsilon, threshold), "laplace", max_items
+        scale = calibration.laplace_scale(epsilon, 1.0)
+        threshold = calibration.laplace_threshold(scale, delta, max_items, slack)
+        return Laplace(scale, threshold), "laplace", max_items
     max_items = _max_items(options, default=None, needed_by=None)
     return TruncatedLaplace(epsilon, delta), "truncated-laplace", max_items
 

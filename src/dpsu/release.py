@@ -187,7 +187,7 @@ def release(
     --------
     >>> import dpsu
     >>> visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
-    >>> result = dpsu.release(visits, epsilon=1, delta=1e-6)
+    >>> result = dpsu.release(visits, epsilon=1, delta=1e-6, mechanism="weighted-gaussian")
     >>> result.items
     ('bread', 'milk')
     >>> result.private

@@ -60,7 +60,7 @@ def weigh(
             "lower max_items or passes, or choose weighted-gaussian, which has no such limit"
         )
     if public is not None:
-        pairs = pairs.without_items(public.items)
+        pairs = pairs.without_items(public.as_type(pairs.items.values.type))
     stage("grouping by user")
     user_order = order.hash_order(pairs.users, key.salt("user order"))
     item_order = _item_order(plan, pairs.items, key, prior)

@@ -21,9 +21,10 @@ def from_mapping(data: Mapping[Any, Any], names: tuple[str, str], counted: bool)
     counts: list[Any] = []
     for user, held in data.items():
         _refuse_text(held)
-        users += [user] * len(held)
-        items += held
-        counts += held.values() if isinstance(held, Mapping) else [1] * len(held)
+        # extend, not +=: a NumPy array on the right would add its numbers to ours.
+        users.extend([user] * len(held))
+        items.extend(held)
+        counts.extend(held.values() if isinstance(held, Mapping) else [1] * len(held))
     return _rows(users, items, counts if counted else None, names, shared_users=False)
 
 
@@ -37,14 +38,15 @@ def from_iterable(data: Iterable[Any], names: tuple[str, str], key: Key) -> Rows
             "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
             "per user; tuples are always read as pairs"
         )
-    users: list[bytes] = []
+    users: list[str] = []
     items: list[Any] = []
     for position, held in enumerate(elements):
         # A position is no identity: it shifts when somebody before leaves, and with it every order
         # derived from it. Ids drawn from the key are independent of each other instead.
-        users += [key.digest("listed user", 0, 0, b"%d" % position).hex()[:32].encode()] * len(held)
-        items += held
-    return _rows([u.decode() for u in users], items, None, names, shared_users=False)
+        drawn = key.digest("listed user", 0, 0, b"%d" % position).hex()
+        users.extend([drawn] * len(held))
+        items.extend(held)
+    return _rows(users, items, None, names, shared_users=False)
 
 
 def _rows(

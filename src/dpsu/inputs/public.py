@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.errors import DataError, ParameterError
+from dpsu.errors import ParameterError, without_values
 from dpsu.ids import Ids, canonical
 from dpsu.inputs import frames
 from dpsu.inputs.files import read_public_table
@@ -75,7 +75,8 @@ def read_prior(source: Any) -> Prior:
     if isinstance(source, Prior):
         return source
     if isinstance(source, Mapping):
-        items, numbers = pa.array(list(source)), pa.array([float(v) for v in source.values()])
+        items = pa.array(list(source))
+        numbers = _numbers("of values", pa.array(list(source.values())))
     else:
         table = _table("prior", source)
         names = table.column_names
@@ -118,13 +119,12 @@ class PublicItems:
         return _digest([self.items])
 
     def as_type(self, type_: pa.DataType) -> pa.Array:
-        """The items in the type of the private ones."""
-        try:
-            return self.items.cast(type_)
-        except pa.ArrowInvalid:
-            raise DataError(
-                "public_items has text that is not an integer, but the private items are integers"
-            ) from None
+        """The items in the type of the private ones, each once."""
+        typed = without_values(
+            lambda: self.items.cast(type_),
+            "public_items has text that is not an integer, but the private items are integers",
+        )
+        return typed.unique()
 
 
 def read_public_items(source: Any) -> PublicItems:
@@ -162,7 +162,7 @@ def _numbers(name: str, column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ParameterError(f"prior: column {name!r} is not a column of numbers") from None
+        raise ParameterError(f"prior: column {name!r} does not hold numbers only") from None
 
 
 def _combined(column: pa.ChunkedArray) -> pa.Array:

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from dpsu.contributions import Rows
-from dpsu.errors import DataError, ParameterError
+from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.ids import type_name
 from dpsu.inputs import files, frames, iterables
+from dpsu.inputs.textual import RowsRead
 from dpsu.keys import Key
 
 
@@ -23,7 +25,7 @@ def read(
     counted: bool,
     key: Key,
     format: str | None = None,
-    tick: files.RowsRead = lambda rows: None,
+    tick: RowsRead = lambda rows: None,
 ) -> Rows:
     """Read `data`, whatever it is, into columns of users, items and perhaps local counts.
 
@@ -41,7 +43,7 @@ def read(
         and all(isinstance(part, (str, os.PathLike)) for part in data)
     ):
         paths = files.expand(data, format)
-        tables = [files.read(path, names, [count] if count else [], format, tick) for path in paths]
+        tables = [files.read(path, names, format, tick) for path in paths]
         return _from_tables(tables, user, item, count)
     if frames.is_frame(data):
         table = frames.to_arrow(data, names)
@@ -81,7 +83,10 @@ def _joined(name: str, columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     types = {column.type for column in columns}
     if len(types) > 1 and families <= {"integers", "text"}:
         common = pa.int64() if families == {"integers"} else pa.large_string()
-        columns = [column.cast(common) for column in columns]
+        columns = without_values(
+            lambda: [column.cast(common) for column in columns],
+            f"column {name!r} has integers beyond 64 bits; convert it to text",
+        )
     return pa.chunked_array(
         [chunk for column in columns for chunk in column.chunks], columns[0].type
     )
@@ -95,4 +100,4 @@ def _family(type_: pa.DataType) -> str:
         return "integers"
     if pa.types.is_string(value) or pa.types.is_large_string(value):
         return "text"
-    return str(value)
+    return type_name(value)
