@@ -83,8 +83,3 @@ def novel_at_most(sigma: float, threshold: float, novel: int, weight: float) -> 
     if tail >= 1.0:
         return 1.0
     return -math.expm1(novel * math.log1p(-tail)) * (1.0 + RELATIVE_ERROR)
-
-
-def truncation(epsilon: float, delta: float) -> float:
-    """A of the truncated Laplace curve: release iff H + Z > A, with Z in [-A, A]."""
-    return math.log1p(math.expm1(epsilon) / (2.0 * delta)) / epsilon

@@ -1,0 +1,1 @@
+"""Tools for developing dpsu; not part of the package."""
