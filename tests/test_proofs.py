@@ -6,13 +6,13 @@ import ast
 from pathlib import Path
 
 import pytest
+from tools import stamp
 
 from dpsu.curves import CURVES
 from dpsu.mechanisms import MECHANISMS, Options
 from dpsu.policies import POLICIES
 from dpsu.privacy import Privacy
 from dpsu.words import THEOREMS
-from tools import stamp
 
 PROOFS = {proof.page.stem: proof for proof in stamp.proofs()}
 # Modules in which every function must be covered by some proof; the exceptions say why.

@@ -15,7 +15,7 @@ import ast
 import hashlib
 import sys
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,7 +78,7 @@ def body_of(name: str) -> str:
     raise ValueError(f"there is no module for {name}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 

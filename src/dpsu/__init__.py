@@ -1,5 +1,6 @@
 """Differentially private set union: release as many items as possible, prove what it costs."""
 
+from dpsu.audit import Audit, audit
 from dpsu.errors import DataError, DataWarning, DpsuError, OutputError, ParameterError
 from dpsu.plan import Plan, plan
 from dpsu.privacy import Privacy
@@ -8,6 +9,7 @@ from dpsu.release import Release, release
 __version__ = "0.1.0"
 
 __all__ = [
+    "Audit",
     "DataError",
     "DataWarning",
     "DpsuError",
@@ -16,6 +18,7 @@ __all__ = [
     "Plan",
     "Privacy",
     "Release",
+    "audit",
     "plan",
     "release",
 ]

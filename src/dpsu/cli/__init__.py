@@ -7,6 +7,7 @@ import sys
 import click
 
 import dpsu
+from dpsu.cli.audit import audit
 from dpsu.cli.demo import demo
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.plan import plan
@@ -24,7 +25,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, mechanisms, plan, release):
+for command in (audit, demo, mechanisms, plan, release):
     cli.add_command(command)
 
 

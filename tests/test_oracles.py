@@ -1,0 +1,84 @@
+"""Other people's accounting agrees with ours."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import dpsu
+from dpsu import calibration
+from dpsu.curves import Gaussian, Optimal
+
+SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.1, 1e-9)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+def test_gaussian_scale_by_dp_accounting(epsilon: float, delta: float) -> None:
+    from dp_accounting import get_sigma_gaussian
+
+    theirs = get_sigma_gaussian(epsilon, delta)
+    assert calibration.gaussian_scale(epsilon, delta) == pytest.approx(theirs, rel=1e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+def test_gaussian_scale_by_privacy_loss_distribution(epsilon: float, delta: float) -> None:
+    from dp_accounting.pld import privacy_loss_distribution
+
+    sigma = calibration.gaussian_scale(epsilon, delta)
+    pld = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, value_discretization_interval=1e-4
+    )
+    assert pld.get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=5e-3)
+    less = privacy_loss_distribution.from_gaussian_mechanism(
+        0.97 * sigma, value_discretization_interval=1e-4
+    )
+    assert less.get_delta_for_epsilon(epsilon) > 1.05 * delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS[:3])
+def test_truncated_laplace_by_opendp(epsilon: float, delta: float) -> None:
+    """OpenDP's thresholded Laplace for one item per user: its threshold matches the published one."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    threshold = calibration.laplace_threshold(1 / epsilon, delta, 1, 0.0)
+    domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))
+    metric = dp.l01inf_distance(dp.absolute_distance(T=float))
+    theirs = dp.m.make_laplace_threshold(domain, metric, scale=1 / epsilon, threshold=threshold)
+    found_epsilon, found_delta = theirs.map((1, 1.0, 1.0))
+    assert found_epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert found_delta == pytest.approx(delta, rel=1e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS[:3])
+def test_gaussian_threshold_by_opendp(epsilon: float, delta: float) -> None:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    plan = dpsu.plan(
+        epsilon=epsilon, delta=delta, mechanism="count-gaussian", max_items=10, calibration="paper"
+    )
+    assert isinstance(plan.curve, Gaussian)
+    domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))
+    metric = dp.l02inf_distance(dp.absolute_distance(T=float))
+    theirs = dp.m.make_gaussian_threshold(
+        domain, metric, scale=plan.curve.scale, threshold=plan.curve.threshold
+    )
+    _, novel = theirs.map((10, math.sqrt(10.0), 1.0))
+    assert novel == pytest.approx(delta / 2, rel=0.02)
+
+
+def test_optimal_selector_is_never_below_published_thresholds() -> None:
+    for epsilon, delta in SETTINGS:
+        ours = Optimal(epsilon, delta)
+        paper = dpsu.plan(
+            epsilon=epsilon,
+            delta=delta,
+            mechanism="count-laplace",
+            max_items=1,
+            calibration="paper",
+        )
+        assert all(
+            ours.probability(n) >= paper.curve.probability(n) * (1 - 1e-9) for n in range(1, 300)
+        )
