@@ -36,10 +36,11 @@ def growth_at_least(epsilon: float) -> int:
 def divergence_at_most(plan: Plan, p: Weights, q: Weights) -> Fraction:
     """Upper bound of sup over O of P(O) - e^epsilon Q(O)."""
     zero = Fraction(0)
+    curve: Any = plan.curve
     outputs = [(UNIT, UNIT)]  # for each output: P at most, Q at least
     for item in sorted(p.keys() | q.keys(), key=str):
-        p_low, p_high = bracket(plan.curve, p.get(item, zero))
-        q_low, q_high = bracket(plan.curve, q.get(item, zero))
+        p_low, p_high = bracket(curve, p.get(item, zero))
+        q_low, q_high = bracket(curve, q.get(item, zero))
         outputs = [
             pair
             for likely, unlikely in outputs

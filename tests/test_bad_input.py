@@ -148,7 +148,6 @@ FILES: dict[str, tuple[bytes, str]] = {
         f'{{"user": 1, "item": "{MARK}"}}\n{{"user": "x", "item": "b"}}\n'.encode(), "not JSON lines"
     ),
     "empty.csv": (b"", "is empty"),
-    "empty.jsonl": (b"", "is empty"),
     "not.csv.gz": (f"user,item\n1,{MARK}\n".encode(), "not CSV|cannot be opened"),
 }  # fmt: skip
 
@@ -251,22 +250,22 @@ EMPTY: list[Any] = [
 @pytest.mark.parametrize("data", EMPTY, ids=range(len(EMPTY)))
 def test_no_rows_release_nothing_but_public_items(data: Any, tmp_path: Path) -> None:
     """An error would tell the empty database from its neighbors; the curator is told instead."""
-    with pytest.warns(dpsu.DataWarning, match="there are no rows with both a 'user' and a 'item'"):
+    with pytest.warns(dpsu.DataWarning, match="no row has both 'user' and 'item'"):
         result = dpsu.release(data, epsilon=1, delta=1e-5, public_items=["known"])
     assert result.items == ("known",)
-    refused(data, "there are no rows|some rows have no", strict=True)
+    refused(data, "no row has both|some rows have no", strict=True)
 
 
 @pytest.mark.filterwarnings("ignore:some rows")
 def test_rows_without_users_are_no_rows() -> None:
     table = table_of(pa.nulls(3, pa.string()), ["a", "b", MARK])
-    with pytest.warns(dpsu.DataWarning, match="there are no rows"):
+    with pytest.warns(dpsu.DataWarning, match="no row has both"):
         assert len(dpsu.release(table, epsilon=1, delta=1e-5)) == 0
 
 
 def test_a_header_alone_is_no_rows(tmp_path: Path) -> None:
     (tmp_path / "header.csv").write_text("user,item\n")
-    with pytest.warns(dpsu.DataWarning, match="there are no rows"):
+    with pytest.warns(dpsu.DataWarning, match="no row has both"):
         assert len(dpsu.release(tmp_path / "header.csv", epsilon=1, delta=1e-5)) == 0
 
 
@@ -334,3 +333,72 @@ def test_numbers_that_are_none(options: dict[str, Any]) -> None:
         mechanism="greedy",
         **options,
     )
+
+
+def test_lists_of_two_are_questioned() -> None:
+    data = [[f"person {u}", "item"] for u in range(30)]
+    with pytest.warns(dpsu.DataWarning, match="give tuples instead"):
+        dpsu.release(data, epsilon=1, delta=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dpsu.release([set(pair) for pair in data], epsilon=1, delta=1e-5)
+
+
+def test_warnings_point_at_the_caller() -> None:
+    with pytest.warns(dpsu.DataWarning) as told:
+        dpsu.release([], epsilon=1, delta=1e-5)
+    assert told[0].filename == __file__
+
+
+def test_a_jsonl_file_of_no_lines_is_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_bytes(b"")
+    with pytest.warns(dpsu.DataWarning, match="no row has both"):
+        assert len(dpsu.release(tmp_path / "none.jsonl", epsilon=1, delta=1e-5)) == 0
+
+
+def test_columns_of_missing_values_only_are_no_rows() -> None:
+    frames = [
+        pd.DataFrame({"user": ["a"], "item": [math.nan]}),
+        pd.DataFrame({"user": [], "item": []}),
+    ]
+    for frame in frames:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert len(dpsu.release(frame, epsilon=1, delta=1e-5)) == 0
+        assert any("no row has both" in str(w.message) for w in told)
+
+
+def test_hints_about_text_files(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    for content, words in (
+        ("user7,item3\nuser8,item4\n", "is there a header"),
+        ("user;item\n1;2\n", "semicolon"),
+        ("User,item\n1,a\n", "did you mean 'User'"),
+    ):
+        path.write_text(content)
+        with pytest.raises(dpsu.ParameterError, match=words) as caught:
+            dpsu.release(path, epsilon=1, delta=1e-5)
+        assert "user7" not in str(caught.value)
+
+
+def test_frames_with_two_columns_of_one_name() -> None:
+    frame = pd.DataFrame([[1, 2, 3]], columns=["user", "item", "item"])
+    refused(frame, "same name", dpsu.ParameterError)
+
+
+def test_public_tables_must_name_their_items(tmp_path: Path) -> None:
+    (tmp_path / "prior.csv").write_text("a,5\nb,4\n")
+    refused(
+        GOOD,
+        "must be named 'item'",
+        dpsu.ParameterError,
+        mechanism="greedy",
+        prior=tmp_path / "prior.csv",
+    )
+    refused(GOOD, "must be named", dpsu.ParameterError, public_items=tmp_path / "prior.csv")
+    (tmp_path / "named.csv").write_text("word,n\na,5\n")
+    plan = dpsu.plan(
+        epsilon=1, delta=1e-5, mechanism="greedy", prior=tmp_path / "named.csv", item="word"
+    )
+    assert plan.prior is not None
+    assert plan.prior.entries == 1

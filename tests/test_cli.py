@@ -55,8 +55,8 @@ def test_items_on_stdout_words_on_stderr(run: Run, data: Path) -> None:
     code, out, err = run("release", data, *COLUMNS, *PRIVACY)
     assert code == 0
     assert out == "item 1\nitem 2\nitem 3\n"
-    assert err.startswith("3 items released, by dpsu ")
-    assert "(2, 1e-06)-differential privacy" in err
+    assert err.startswith("3 items released by weighted-gaussian. (2, 1e-06)-differential privacy")
+    assert err.count("\n") == 1
     assert "\x1b[" not in err  # no progress bar where nobody watches
 
 
@@ -249,3 +249,74 @@ def test_help_and_import_load_nothing_heavy(code: str) -> None:
         [sys.executable, "-c", watched + code], capture_output=True, check=True, text=True
     )
     assert done.stdout.endswith("loaded []\n")
+
+
+def test_verbose_prints_the_report(run: Run, data: Path) -> None:
+    code, _, err = run("release", data, *COLUMNS, *PRIVACY, "--verbose")
+    assert code == 0
+    assert "You promise that" in err
+    assert "An item is released with probability" in err
+
+
+def test_quiet_does_not_hide_that_nothing_is_private(run: Run, data: Path) -> None:
+    _, _, err = run("release", data, *COLUMNS, *PRIVACY, "--quiet", "--insecure-seed", "1")
+    assert err == "warning: NO GUARANTEE: made with an insecure seed, for tests only.\n"
+
+
+def test_inputs_are_not_overwritten(run: Run, data: Path, tmp_path: Path) -> None:
+    before = data.read_bytes()
+    code, _, err = run("release", data, *COLUMNS, *PRIVACY, "--output", data)
+    assert code == 2
+    assert "also read" in err
+    assert data.read_bytes() == before
+    both = tmp_path / "x.csv"
+    code, _, _ = run("release", data, *COLUMNS, *PRIVACY, "--output", both, "--report", both)
+    assert code == 2
+    assert not both.exists()
+
+
+def test_output_to_standard_output(run: Run, data: Path) -> None:
+    code, out, _ = run("release", data, *COLUMNS, *PRIVACY, "--output", "-")
+    assert (code, out) == (0, "item 1\nitem 2\nitem 3\n")
+
+
+def test_messages_speak_the_language_of_the_shell(run: Run, data: Path) -> None:
+    _, _, err = run("release", data, *COLUMNS, *PRIVACY, "--mechanism", "count-laplace")
+    assert "needs --max-items" in err
+    _, _, err = run("plan", *PRIVACY, "--mechanism", "greedy", "--calibration", "paper")
+    assert "--allow-unproven" in err
+    code, _, err = run("release", "-", "-", *PRIVACY)
+    assert code == 2
+    assert "given twice" in err
+
+
+def shell(line: str, data: Path) -> subprocess.CompletedProcess[bytes]:
+    release = f"{sys.executable} -m dpsu release {data} {' '.join(COLUMNS + PRIVACY)}"
+    return subprocess.run(
+        ["bash", "-c", line.replace("RELEASE", release)], capture_output=True, check=False
+    )
+
+
+def test_bad_streams_do_not_lose_items_silently(data: Path) -> None:
+    done = shell("RELEASE 2>&-", data)
+    assert (done.returncode, done.stdout) == (0, b"item 1\nitem 2\nitem 3\n")
+    done = shell("RELEASE >&-", data)
+    assert done.returncode == 1
+    assert b"cannot write standard output" in done.stderr
+    done = shell("RELEASE >/dev/full", data)
+    assert done.returncode == 1
+    assert b"cannot write standard output: No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+    done = shell("RELEASE | head -n 1", data)
+    assert done.stdout == b"item 1\n"
+    assert b"Traceback" not in done.stderr
+
+
+def test_an_audit_from_the_shell(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "audit.md"
+    code, out, _ = run(
+        "audit", "--mechanism", "greedy", "--trials", "4000", "--markdown", page,
+    )  # fmt: skip
+    assert code == 0
+    assert "greedy, tight: pass" in out
+    assert "| canary, 1 item | delta |" in page.read_text()

@@ -204,7 +204,7 @@ def test_public_items_and_priors_in_every_form(tmp_path: Path) -> None:
     for form in (
         tmp_path / "known.txt",
         str(tmp_path / "known.parquet"),
-        pd.DataFrame({"i": known}),
+        pd.DataFrame({"item": known}),
         set(known),
     ):
         assert dpsu.release(rows, public_items=form, **SETTINGS).items == expected.items

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,9 @@ def test_truncated_laplace_by_opendp(epsilon: float, delta: float) -> None:
     threshold = calibration.laplace_threshold(1 / epsilon, delta, 1, 0.0)
     domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))
     metric = dp.l01inf_distance(dp.absolute_distance(T=float))
-    theirs = dp.m.make_laplace_threshold(domain, metric, scale=1 / epsilon, threshold=threshold)
+    theirs: Any = dp.m.make_laplace_threshold(
+        domain, metric, scale=1 / epsilon, threshold=threshold
+    )
     found_epsilon, found_delta = theirs.map((1, 1.0, 1.0))
     assert found_epsilon == pytest.approx(epsilon, rel=1e-6)
     assert found_delta == pytest.approx(delta, rel=1e-3)
@@ -62,7 +65,7 @@ def test_gaussian_threshold_by_opendp(epsilon: float, delta: float) -> None:
     assert isinstance(plan.curve, Gaussian)
     domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))
     metric = dp.l02inf_distance(dp.absolute_distance(T=float))
-    theirs = dp.m.make_gaussian_threshold(
+    theirs: Any = dp.m.make_gaussian_threshold(
         domain, metric, scale=plan.curve.scale, threshold=plan.curve.threshold
     )
     _, novel = theirs.map((10, math.sqrt(10.0), 1.0))

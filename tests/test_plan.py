@@ -83,6 +83,9 @@ def test_what_an_item_needs() -> None:
     )
     votes = dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy")
     assert votes.needed == {0.5: 12.0, 0.9: 13.0, 0.99: None}
+    assert "1 in 11 of even the commonest items is missed" in str(votes)
+    assert votes.largest_probability == pytest.approx(0.9118, abs=1e-4)
+    assert dpsu.plan(epsilon=1, delta=1e-5, mechanism="count-gaussian").largest_probability == 1.0
     capped = dpsu.plan(epsilon=1, delta=1e-5, alpha=0.0)
     assert capped.needed[0.9] is None
 
@@ -132,6 +135,6 @@ def test_public_names() -> None:
     assert sorted(visible - modules) == dpsu.__all__ == sorted(dpsu.__all__)
     for name in dpsu.__all__:
         assert getattr(dpsu, name).__doc__
-    for function in (dpsu.plan, dpsu.release):
+    for function in (dpsu.audit, dpsu.plan, dpsu.release):
         for section in ("Privacy\n", "Cost\n", "Examples\n"):
             assert section in str(function.__doc__)

@@ -136,9 +136,9 @@ def test_seeded_and_unproven_releases_are_marked() -> None:
 
 def test_os_randomness_differs_and_seeds_repeat() -> None:
     data = {u: [f"item {(u * k) % 97}" for k in range(1, 9)] for u in range(300)}
-    fresh = {dpsu.release(data, epsilon=0.5, delta=1e-3).items for _ in range(5)}
+    fresh = {dpsu.release(data, epsilon=2, delta=1e-3).items for _ in range(5)}
     assert len(fresh) > 1
-    seeded = {dpsu.release(data, epsilon=0.5, delta=1e-3, insecure_seed=4).items for _ in range(3)}
+    seeded = {dpsu.release(data, epsilon=2, delta=1e-3, insecure_seed=4).items for _ in range(3)}
     assert len(seeded) == 1
 
 

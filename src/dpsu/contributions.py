@@ -91,22 +91,22 @@ def intern(rows: Rows, *, strict: bool = False) -> Pairs:
             told += f" or no positive {count_name!r}"
         if strict:
             raise DataError(f"{told}; drop or repair them, or do without strict")
-        warnings.warn(f"{told}; they were ignored", DataWarning, stacklevel=2)
+        warnings.warn(f"{told}; they were ignored", DataWarning, stacklevel=3)
         user_codes, item_codes = user_codes[keep], item_codes[keep]
         counts = None if counts is None else counts[keep]
     if len(user_codes) == 0:
         # The empty database is a neighbor of every database of one user: its release is the empty
         # set, not an error that would tell the two apart.
-        told = f"there are no rows with both a {user_name!r} and a {item_name!r}"
+        told = f"no row has both {user_name!r} and {item_name!r}"
         if strict:
             raise DataError(f"{told}; check what was read")
-        warnings.warn(f"{told}: nothing of them can be released", DataWarning, stacklevel=2)
+        warnings.warn(f"{told}; nothing can be released", DataWarning, stacklevel=3)
     if rows.shared_users and 1 < len(user_codes) == np.count_nonzero(np.bincount(user_codes)):
         warnings.warn(
             f"every row has its own {user_name!r}: is this column really the person to protect, "
             "and not a number of the row?",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return Pairs(users, items, user_codes, item_codes, counts)
 

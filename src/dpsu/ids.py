@@ -56,6 +56,8 @@ def encode(name: str, column: pa.ChunkedArray) -> tuple[Ids, NDArray[np.int32]]:
 
     `name` is the column as the caller typed it; errors name it and never a value.
     """
+    if column.null_count == len(column):
+        column = pa.chunked_array([pa.nulls(len(column))])
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     else:
@@ -111,8 +113,10 @@ def _refuse_type(name: str, type_: pa.DataType) -> None:
     if is_text or pa.types.is_integer(value_type) or pa.types.is_null(value_type):
         return
     hint = "convert it to text or integers"
+    if pa.types.is_nested(value_type):
+        hint = "give one row for each item"
     if pa.types.is_floating(value_type):
-        hint += " (integers with missing values often arrive as floats: use a nullable integer)"
+        hint += " (pandas makes floats of integers with missing values: use .astype('Int64'))"
     raise DataError(
         f"column {name!r} has type {type_name(value_type)}; users and items must be text or "
         f"integers: {hint}"

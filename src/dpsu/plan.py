@@ -94,6 +94,11 @@ class Plan:
         limit = float("inf") if self.cutoff is None else self.cutoff
         return {p: (w if w <= limit else None) for p, w in weights.items()}
 
+    @property
+    def largest_probability(self) -> float:
+        """Probability of an item that everybody holds: below 1 where a cutoff stops its weight."""
+        return self.curve.probability(1e300 if self.cutoff is None else self.cutoff)
+
     def to_json(self) -> str:
         """The plan as JSON text; :meth:`from_json` reads it back."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
@@ -211,8 +216,8 @@ def plan(
         bounded_by=design.bounded_by,
         order=_order(order, prior, expected_users, count) if "order" in chosen.options else None,
         expected_users=expected_users,
-        prior=None if prior is None else _known("prior", prior),
-        public_items=None if public_items is None else _known("public_items", public_items),
+        prior=None if prior is None else _known("prior", prior, item),
+        public_items=None if public_items is None else _known("public_items", public_items, item),
         policy=design.policy,
         curve=design.curve,
         cutoff=design.cutoff,
@@ -247,9 +252,9 @@ def _order(order: str | None, prior: Any, expected_users: int | None, count: str
     return order
 
 
-def _known(name: str, source: Any) -> PublicKnowledge:
+def _known(name: str, source: Any, item: str) -> PublicKnowledge:
     from dpsu.inputs import public
 
     read = public.read_prior if name == "prior" else public.read_public_items
-    knowledge = read(source)
+    knowledge = read(source, item)
     return PublicKnowledge(len(knowledge), knowledge.digest)

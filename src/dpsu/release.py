@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -67,14 +68,12 @@ class Release:
 
     def to_polars(self) -> polars.DataFrame:
         """A Polars frame of one column (needs Polars)."""
-        import polars as pl
-
-        frame = pl.from_arrow(self.to_arrow())
-        assert isinstance(frame, pl.DataFrame)
+        frame: polars.DataFrame = _optional("polars").from_arrow(self.to_arrow())
         return frame
 
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas frame of one column (needs pandas)."""
+        _optional("pandas")
         return self.to_arrow().to_pandas()
 
     def write(self, path: str | Path) -> None:
@@ -98,6 +97,13 @@ class Release:
         from dpsu.words import release_json
 
         return release_json(self)
+
+
+def _optional(library: str) -> Any:
+    try:
+        return importlib.import_module(library)
+    except ModuleNotFoundError:
+        raise ImportError(f"this needs {library}: pip install 'dpsu[{library}]'") from None
 
 
 def release(
@@ -154,11 +160,13 @@ def release(
         In which order a greedy user spends: own counts (default), a public prior (default when one
         is given), the prior's scarcest reachable items first, or a keyed hash.
     prior : mapping, frame or path, optional
-        Public: item -> number of holders or frequency.
+        Public: item -> number of holders or frequency. Tables have a column named 'item', or as
+        the private one, and one column of numbers.
     expected_users : int, optional
         Public estimate of the number of users, for ``order="scarce"``.
     public_items : iterable, frame or path, optional
-        Known items: released in full, and not paid for.
+        Known items: released in full, and not paid for. Tables have a column named 'item', or as
+        the private one; a .txt file has one item per line.
     allow_unproven : bool
         Accept a published mechanism whose proof fails; the release then carries no guarantee.
     insecure_seed : int, optional
@@ -203,8 +211,8 @@ def release(
     from dpsu.inputs import public
     from dpsu.inputs.reading import read
 
-    known_prior = None if prior is None else public.read_prior(prior)
-    known_items = None if public_items is None else public.read_public_items(public_items)
+    known_prior = None if prior is None else public.read_prior(prior, item)
+    known_items = None if public_items is None else public.read_public_items(public_items, item)
     chosen = plan(
         user=user,
         item=item,

@@ -102,9 +102,23 @@ def plan_text(plan: Plan) -> str:
             text.append(f"  {probability:<5g} never: weights stop at the cutoff")
         else:
             text.append(f"  {probability:<5g} at weight {weight:.4g}: {people(plan, weight)}")
+    if plan.cutoff is not None:
+        text.append(f"  {plan.largest_probability:.4f} at most, when it is full: {_missed(plan)}")
     text.append("You promise that")
     text += [f"  - {promise}" for promise in promises(plan)]
     return "\n".join(text)
+
+
+def _missed(plan: Plan) -> str:
+    missed = 1.0 - plan.largest_probability
+    if missed < 1e-9:
+        return "no common item is missed"
+    return f"1 in {1.0 / missed:,.0f} of even the commonest items is missed (raise the cutoff)"
+
+
+def summary(release: Release) -> str:
+    """A release in one line."""
+    return f"{len(release):,} items released by {release.plan.mechanism}. {guarantee(release.plan)}"
 
 
 def release_text(release: Release) -> str:
@@ -130,6 +144,7 @@ def release_json(release: Release) -> str:
         "needed": [
             {"probability": p, "weight": weight} for p, weight in release.plan.needed.items()
         ],
+        "largest_probability": release.plan.largest_probability,
         "plan": release.plan.to_dict(),
     }
     return json.dumps(facts, indent=2, ensure_ascii=False)

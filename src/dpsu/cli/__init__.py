@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 
 import click
@@ -12,6 +14,7 @@ from dpsu.cli.demo import demo
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.plan import plan
 from dpsu.cli.release import release
+from dpsu.cli.streams import to_stderr
 from dpsu.errors import DpsuError, ParameterError
 
 
@@ -41,16 +44,28 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except ParameterError as error:
-        fail(str(error), 2)
+        fail(_as_typed(str(error)), 2)
     except DpsuError as error:
-        fail(str(error), 1)
+        fail(_as_typed(str(error)), 1)
     except BrokenPipeError:
-        # Whoever read the items has enough; Python would complain once more at exit.
-        sys.stderr.close()
+        # Whoever read the items has enough; closing stdout here keeps Python from complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        fail(f"{error.strerror or 'input or output failed'}", 1)
 
 
 def fail(message: str, code: int) -> None:
     """Say what went wrong and leave."""
-    click.echo(f"dpsu: {message}", err=True)
+    to_stderr(f"dpsu: {message}")
     sys.exit(code)
+
+
+def _as_typed(message: str) -> str:
+    """Options as they are spelled in the shell."""
+    message = message.replace("allow_unproven=True", "--allow-unproven")
+    return re.sub(
+        r"\b(max|public)_items\b|\b(expected)_users\b|\binsecure_seed\b",
+        lambda match: "--" + match.group().replace("_", "-"),
+        message,
+    )

@@ -12,7 +12,13 @@ import click
 
 
 @click.command()
-@click.option("--users", type=click.IntRange(1, 1_000_000), default=50_000, show_default=True)
+@click.option(
+    "--users",
+    type=click.IntRange(1, 1_000_000),
+    default=50_000,
+    show_default=True,
+    help="Number of made-up users.",
+)
 @click.option("--epsilon", type=float, default=3.0, show_default=True)
 @click.option("--delta", type=float, default=math.exp(-10), show_default="e^-10")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the made-up data.")

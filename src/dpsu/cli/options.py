@@ -34,7 +34,12 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--item", default="item", show_default=True, help="Column of what to release."
             ),
-            click.option("--max-items", type=int, help="At most so many items per user."),
+            click.option(
+                "--max-items",
+                type=int,
+                help="At most so many items per user. Default 100 for Gaussian mechanisms; "
+                "count-laplace always needs it, other Laplace ones as published.",
+            ),
             click.option(
                 "--calibration",
                 type=click.Choice(CALIBRATIONS),
@@ -42,18 +47,43 @@ def mechanism_options(command: Command) -> Command:
                 show_default=True,
                 help="Our curves, or thresholds as published.",
             ),
-            click.option("--alpha", type=float, help="Cutoff at threshold + ALPHA x noise scale."),
-            click.option("--cutoff", type=float, help="Weight at which an item is full."),
-            click.option("--passes", type=int, help="Passes in which users spend their budget."),
+            click.option(
+                "--alpha",
+                type=float,
+                help="Cutoff at threshold + ALPHA x noise scale (policy, greedy). Default 3.",
+            ),
+            click.option(
+                "--cutoff", type=float, help="Weight at which an item is full (policy, greedy)."
+            ),
+            click.option(
+                "--passes",
+                type=int,
+                help="Passes in which users spend their budget (policy, greedy). Default 1.",
+            ),
             click.option("--count", help="Column of local counts (greedy)."),
             click.option(
-                "--prior", type=click.Path(), help="Public file: item, number of holders."
+                "--prior",
+                type=click.Path(),
+                help="Public table with a column named as --item, or 'item', and one of numbers "
+                "(greedy).",
             ),
-            click.option("--order", type=click.Choice(ORDERS), help="How a greedy user chooses."),
             click.option(
-                "--expected-users", type=int, help="Public estimate of the number of users."
+                "--order",
+                type=click.Choice(ORDERS),
+                help="How a greedy user chooses: by own counts, by the prior (most popular, or "
+                "scarcest that can be filled), or by a hash.",
             ),
-            click.option("--public-items", type=click.Path(), help="File of items known anyway."),
+            click.option(
+                "--expected-users",
+                type=int,
+                help="Public estimate of the number of users (order scarce).",
+            ),
+            click.option(
+                "--public-items",
+                type=click.Path(),
+                help="Items known anyway: lines of a .txt file, or a table with a column named as "
+                "--item, or 'item'.",
+            ),
             click.option(
                 "--allow-unproven", is_flag=True, help="Accept a release without a guarantee."
             ),

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 @contextmanager
 def shown_progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
     """Show stages and rows read on stderr if that is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
@@ -20,15 +20,17 @@ def shown_progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[rows]:,} rows, {task.fields[rate]:,.0f}/s"),
+        TextColumn("{task.fields[told]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     ) as bar:
-        task = bar.add_task("starting", total=None, rows=0, rate=0.0)
+        task = bar.add_task("starting", total=None, told="")
 
         def show(stage: str, rows: int) -> None:
-            elapsed = bar.tasks[0].elapsed or 1e-9
-            bar.update(task, description=stage, rows=rows, rate=rows / elapsed)
+            told = f"{rows:,} rows"
+            if stage == "reading" and rows:
+                told += f", {rows / (bar.tasks[0].elapsed or 1e-9):,.0f}/s"
+            bar.update(task, description=stage, told=told)
 
         yield show

@@ -21,6 +21,8 @@ from dpsu.inputs.textual import RowsRead
 
 def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Path]:
     """Paths behind names, globs and folders; nothing that was asked for may be missing."""
+    if [str(source) for source in sources].count(STDIN) > 1:
+        raise ParameterError("standard input was given twice; it can be read once")
     paths: list[Path] = []
     for source in sources:
         path = Path(source)
@@ -39,8 +41,8 @@ def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Pa
     for path in paths:
         if str(path) != STDIN and format_ is None and format_of(path) is None:
             raise ParameterError(
-                f"cannot tell the format of {path.name!r} from its name; rename it to end in "
-                f"{KNOWN_SUFFIXES} (optionally with .gz or .zst), or name the format"
+                f"cannot tell the format of {str(path)!r} from its name; rename it to end in "
+                f"{KNOWN_SUFFIXES} (optionally with .gz or .zst), or give the format (--format)"
             )
     return paths
 
@@ -56,9 +58,9 @@ def read(path: Path, columns: Sequence[str], format_: str | None, tick: RowsRead
     """Read the wanted columns of one file, or of standard input."""
     piped = str(path) == STDIN
     what = "standard input" if piped else f"{path.name!r}"
-    if not piped and path.stat().st_size == 0:
-        raise DataError(f"{what} is empty")
     kind = format_ or ("csv" if piped else format_of(path))
+    if not piped and path.stat().st_size == 0 and kind != "jsonl":
+        raise DataError(f"{what} is empty; it should at least have a header")
     if kind == "parquet":
         return _read_parquet(path, columns, what, tick)
     source = _open(path)

@@ -8,13 +8,17 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 
-from dpsu.errors import without_values
+from dpsu.errors import ParameterError, without_values
 from dpsu.inputs.columns import pick
 
 
 def is_frame(data: Any) -> bool:
     """Whether narwhals knows this object as a frame."""
-    return isinstance(nw.from_native(data, pass_through=True), (nw.DataFrame, nw.LazyFrame))
+    try:
+        known = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        raise ParameterError("the frame has columns of the same name; rename them") from None
+    return isinstance(known, (nw.DataFrame, nw.LazyFrame))
 
 
 def to_arrow(data: Any, columns: Sequence[str] | None = None) -> pa.Table:

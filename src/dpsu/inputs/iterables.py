@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from dpsu.contributions import Rows
-from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.errors import DataError, DataWarning, ParameterError, without_values
 from dpsu.keys import Key
 
 Collections = (list, set, frozenset)
@@ -37,6 +38,13 @@ def from_iterable(data: Iterable[Any], names: tuple[str, str], key: Key) -> Rows
         raise DataError(
             "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
             "per user; tuples are always read as pairs"
+        )
+    if len(elements) > 1 and all(isinstance(e, list) and len(e) == 2 for e in elements):
+        warnings.warn(
+            "every list has exactly two entries, and each list was read as the items of one user; "
+            "if they are [user, item] pairs, both are now treated as items: give tuples instead",
+            DataWarning,
+            stacklevel=4,
         )
     users: list[str] = []
     items: list[Any] = []

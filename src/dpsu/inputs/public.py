@@ -70,8 +70,11 @@ class Prior:
         return positions
 
 
-def read_prior(source: Any) -> Prior:
-    """Read a prior from a mapping, a frame or a file; larger numbers are more popular."""
+def read_prior(source: Any, item: str = "item") -> Prior:
+    """Read a prior from a mapping, a frame or a file; larger numbers are more popular.
+
+    Tables need a column named 'item', or as the private one, and one column of numbers.
+    """
     if isinstance(source, Prior):
         return source
     if isinstance(source, Mapping):
@@ -80,7 +83,7 @@ def read_prior(source: Any) -> Prior:
     else:
         table = _table("prior", source)
         names = table.column_names
-        item_name = "item" if "item" in names else names[0]
+        item_name = _item_column("prior", names, item)
         others = [name for name in names if name != item_name]
         known = [name for name in others if name in NUMBER_COLUMNS] or others
         if len(known) != 1:
@@ -127,8 +130,8 @@ class PublicItems:
         return typed.unique()
 
 
-def read_public_items(source: Any) -> PublicItems:
-    """Read items from a file (first column or 'item', or one per line), a frame or an iterable."""
+def read_public_items(source: Any, item: str = "item") -> PublicItems:
+    """Read items from an iterable, a table with a column of items, or a .txt file of lines."""
     if isinstance(source, PublicItems):
         return source
     if (
@@ -139,8 +142,7 @@ def read_public_items(source: Any) -> PublicItems:
         items = pa.array(list(source))
     else:
         table = _table("public_items", source)
-        name = "item" if "item" in table.column_names else table.column_names[0]
-        items = _combined(table[name])
+        items = _combined(table[_item_column("public_items", table.column_names, item)])
     text = Ids(canonical("public_items", items)).text()
     if text.null_count:
         raise ParameterError("public_items has missing items; drop them")
@@ -155,6 +157,16 @@ def _table(name: str, source: Any) -> pa.Table:
         return frames.to_arrow(source)
     raise ParameterError(
         f"{name} is a {type(source).__name__}; give a mapping, a frame or the path of a file"
+    )
+
+
+def _item_column(what: str, names: list[str], item: str) -> str:
+    for name in (item, "item"):
+        if name in names:
+            return name
+    wanted = "'item'" if item == "item" else f"{item!r} or 'item'"
+    raise ParameterError(
+        f"{what} has the columns {', '.join(map(repr, names))}; one of them must be named {wanted}"
     )
 
 

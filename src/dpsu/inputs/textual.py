@@ -38,7 +38,12 @@ def read_csv(source: Any, kind: str, columns: Sequence[str], what: str, tick: Ro
     header = without_values(
         lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=delimiter)), broken
     )
-    pick(columns, header, what)
+    if len(header) == 1 and header[0].count(";") >= 1 and columns[0] not in header:
+        raise ParameterError(
+            f"the header of {what} is one column; is the separator a semicolon? dpsu reads commas "
+            "(csv) or tabs (tsv)"
+        )
+    pick(columns, header, what, typed=False)
     for name in columns:
         if header.count(name) > 1:
             raise ParameterError(f"{what} has more than one column {name!r}; rename them")
@@ -65,7 +70,9 @@ def read_json_lines(source: Any, columns: Sequence[str], what: str, tick: RowsRe
     """Read keys of JSON objects, one a line; each key is all text or all integers."""
     broken = f"{what} is not JSON lines in UTF-8, or a column mixes types"
     data = without_values(source.read, broken)
-    pick(columns, without_values(lambda: _keys(data), broken), what)
+    if not data.strip():
+        return pa.table({name: pa.nulls(0, pa.string()) for name in columns})
+    pick(columns, without_values(lambda: _keys(data), broken), what, typed=False)
     for types in itertools.product((pa.string(), pa.int64()), repeat=len(columns)):
         options = pa.json.ParseOptions(
             explicit_schema=pa.schema(list(zip(columns, types, strict=True))),
