@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint audit docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -24,8 +24,15 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+audit: $(VENV)/.test
+	$(BIN)/dpsu audit --markdown docs/audit.md
+
+docs: $(VENV)/.test
+	$(BIN)/python -m tools.pages
+	$(BIN)/mkdocs build --strict
+
 test: lint
 	$(BIN)/pytest -n 2
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

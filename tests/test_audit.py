@@ -34,6 +34,8 @@ SHIPPED: list[dict[str, Any]] = [
 ] + [
     {"mechanism": "greedy"},
     {"mechanism": "greedy", "cutoff": 2.5, "passes": 2},
+    {"mechanism": "greedy", "order": "popular"},
+    {"mechanism": "greedy", "order": "scarce", "expected_users": 100, "cutoff": 1.7},
     {"mechanism": "policy-laplace", "passes": 2},
     {"mechanism": "policy-gaussian", "passes": 2, "user": "who", "item": "what"},
 ]
@@ -109,9 +111,7 @@ def test_an_understated_delta_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not dpsu.audit(mechanism="policy-laplace", trials=20_000).passed
 
 
-@pytest.mark.parametrize(
-    "option", [{"insecure_seed": 1}, {"mechanism": "greedy", "prior": {"a": 1}}]
-)
+@pytest.mark.parametrize("option", [{"insecure_seed": 1}, {"public_items": ["a"]}])
 def test_an_audit_makes_its_own_data_and_keys(option: dict[str, Any]) -> None:
     with pytest.raises(dpsu.ParameterError, match="makes its own data"):
         dpsu.audit(**option)

@@ -104,7 +104,8 @@ def audit(
     progress : callable, optional
         Called with the number of releases done and of all releases.
     **options
-        As for :func:`dpsu.plan`: the mechanism and its options.
+        As for :func:`dpsu.plan`: the mechanism and its options. Orders that need a prior get one
+        that is made up.
 
     Returns
     -------
@@ -126,7 +127,9 @@ def audit(
     """
     whole_number("trials", trials, 2 * COPIES, 10**9)
     number("error", error, 1e-30, 0.5)
-    for refused in ("insecure_seed", "prior", "public_items", "count"):
+    if options.get("order") in ("popular", "scarce"):
+        options = options | {"prior": options.get("prior") or _prior()}
+    for refused in ("insecure_seed", "public_items", "count"):
         if options.get(refused) is not None:
             raise ParameterError(f"an audit makes its own data and keys; it takes no {refused}")
     chosen = plan(epsilon=epsilon, delta=delta, **options)
@@ -166,6 +169,14 @@ def _scenarios(chosen: Plan) -> list[Scenario]:
     chain = tuple((0, 1 + follower) for follower in range(full + 2))
     found.append(Scenario("displaced budgets", ((0,), *chain[: ITEMS_PER_COPY - 2]), 63))
     return found
+
+
+def _prior() -> Any:
+    """A prior that knows two thirds of the items of every copy, and ranks them differently."""
+    from dpsu.inputs.public import read_prior
+
+    items = range(COPIES * ITEMS_PER_COPY)
+    return read_prior({item: 1 + item * 7 % ITEMS_PER_COPY for item in items if item % 3})
 
 
 def _shown(chosen: Plan, holders: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsu.mechanisms import CALIBRATIONS, MECHANISMS
+from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS
 
 
 @click.command()
@@ -20,6 +20,8 @@ from dpsu.mechanisms import CALIBRATIONS, MECHANISMS
 @click.option("--alpha", type=float, help="Cutoff at threshold + ALPHA x noise scale.")
 @click.option("--cutoff", type=float, help="Weight at which an item is full.")
 @click.option("--passes", type=int, help="Passes in which users spend their budget.")
+@click.option("--order", type=click.Choice(ORDERS), help="How a greedy user chooses.")
+@click.option("--expected-users", type=int, help="For order scarce.")
 @click.option("--allow-unproven", is_flag=True, help="Audit published greedy too.")
 @click.option("--trials", type=int, default=100_000, show_default=True)
 @click.option("--markdown", type=click.Path(path_type=Path), help="Write the table to this file.")

@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class Prior:
     def __len__(self) -> int:
         return len(self.items)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 that identifies the prior in a plan."""
         return _digest([self.items, pa.array(self.numbers)])
@@ -116,7 +117,7 @@ class PublicItems:
     def __len__(self) -> int:
         return len(self.items)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 that identifies the list in a plan."""
         return _digest([self.items])

@@ -1,0 +1,84 @@
+"""What the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools import pages
+
+import dpsu
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    for path, text in pages.pages().items():
+        assert path.read_text(encoding="utf-8") == text, (
+            f"run python -m tools.pages for {path.name}"
+        )
+
+
+def test_the_python_example_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code,) = blocks(ROOT / "README.md", "python")
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), space)
+    result = space["result"]
+    assert isinstance(result, dpsu.Release)
+    assert set(result.items) <= {"bread", "milk"}
+    assert (tmp_path / "items.csv").exists()
+
+
+def test_the_shell_examples_of_the_readme_run(tmp_path: Path) -> None:
+    rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
+    (tmp_path / "visits").mkdir()
+    import gzip
+
+    (tmp_path / "visits" / "1.csv.gz").write_bytes(
+        gzip.compress(f"person,product\n{rows}".encode())
+    )
+    (tmp_path / "public_counts.csv").write_text("item,holders\nbread,9\n")
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = pyarrow.csv.read_csv(tmp_path / "visits" / "1.csv.gz")
+    pyarrow.parquet.write_table(table, tmp_path / "visits.parquet")
+    shell = [b for b in blocks(ROOT / "README.md", "sh") if "dpsu release" in b]
+    (script,) = shell
+    script = script.replace("dpsu ", f"{sys.executable} -m dpsu ")
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "items.parquet").exists()
+    assert (tmp_path / "report.json").exists()
+    assert set((tmp_path / "items.txt").read_text().split()) <= {"bread", "milk"}
+
+
+def test_links_in_the_readme_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "SECURITY.md"):
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert link.startswith("http") or (ROOT / link).exists(), link
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        cwd=ROOT, capture_output=True, check=False, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "proofs" / "greedy" / "index.html").exists()
+
+
+def test_the_version_has_its_changes() -> None:
+    assert f"## [{dpsu.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,66 @@
+"""Pages of the documentation that are made from something else.
+
+    python -m tools.pages          write docs/index.md, docs/security.md and docs/cli.md
+    python -m tools.pages --check  fail if one of them is not what it would be
+
+README.md and SECURITY.md are written once and shown twice; the help of every command is printed by
+the command itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+
+def pages() -> dict[Path, str]:
+    """All generated pages and their content."""
+    return {
+        DOCS / "index.md": _moved((ROOT / "README.md").read_text(encoding="utf-8")),
+        DOCS / "security.md": _moved((ROOT / "SECURITY.md").read_text(encoding="utf-8")),
+        DOCS / "cli.md": _command_line(),
+    }
+
+
+def _moved(text: str) -> str:
+    """Links from the root of the project, as seen from its docs folder."""
+    return text.replace("](docs/", "](").replace("](SECURITY.md)", "](security.md)")
+
+
+def _command_line() -> str:
+    from dpsu.cli import cli
+
+    parts = ["# Command line", "", "The help of every command, as it prints it.", ""]
+    parts += ["```text", _help(cli, "dpsu"), "```"]
+    for name, command in sorted(cli.commands.items()):
+        parts += ["", f"## dpsu {name}", "", "```text", _help(command, f"dpsu {name}"), "```"]
+    return "\n".join(parts) + "\n"
+
+
+def _help(command: click.Command, name: str) -> str:
+    context = click.Context(command, info_name=name, terminal_width=88, max_content_width=88)
+    return "\n".join(line.rstrip() for line in command.get_help(context).split("\n"))
+
+
+def main() -> None:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = [p for p, text in pages().items() if not p.exists() or p.read_text("utf-8") != text]
+    if not check:
+        for path in stale:
+            path.write_text(pages()[path], encoding="utf-8")
+    elif stale:
+        print("run python -m tools.pages:", ", ".join(path.name for path in stale))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
