@@ -44,7 +44,13 @@ def _command_line() -> str:
 
 
 def _help(command: click.Command, name: str) -> str:
-    context = click.Context(command, info_name=name, terminal_width=88, max_content_width=88)
+    context = click.Context(
+        command,
+        info_name=name,
+        terminal_width=88,
+        max_content_width=88,
+        help_option_names=["-h", "--help"],
+    )
     return "\n".join(line.rstrip() for line in command.get_help(context).split("\n"))
 
 
