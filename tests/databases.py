@@ -37,7 +37,7 @@ def random_users(
 def contributions(users: Sequence[Sequence[int]], n_items: int) -> Contributions:
     start = np.concatenate([[0], np.cumsum([len(items) for items in users])]).astype(np.int64)
     items = np.array([item for held in users for item in held], np.int32)
-    return Contributions(start, items, None, n_items)
+    return Contributions(start, start[1:].copy(), items, None, n_items)
 
 
 def policy_weights(policy: Policy, users: Sequence[Sequence[int]], n_items: int) -> np.ndarray:

@@ -254,3 +254,27 @@ def test_public_items_of_one_number_are_one_item() -> None:
     data = {u: [7, 8] for u in range(300)}
     result = dpsu.release(data, epsilon=1, delta=1e-5, public_items=["007", "7"], **SURE)
     assert result.items == (7, 8)
+
+
+@pytest.mark.parametrize("spread", [1, 10**9])
+def test_integer_ids_by_table_or_by_hash_map_are_the_same(spread: int) -> None:
+    """Narrow ranges of integers are interned by a table, wide ones by a hash map."""
+    rng = np.random.default_rng(0)
+    users = rng.integers(-50, 200, 4000)
+    items = rng.zipf(1.4, 4000) % 300
+    narrow = pa.table({"user": users, "item": items})
+    as_text = pa.table({"user": [str(u * spread) for u in users], "item": [str(i) for i in items]})
+    wide = pa.table({"user": users * spread, "item": items})
+    for mechanism in ("policy-gaussian", "greedy"):
+        options = SETTINGS | {"mechanism": mechanism}
+        expected = dpsu.release(as_text, **options)
+        assert len(expected) > 3
+        assert {str(i) for i in dpsu.release(wide, **options).items} == set(expected.items)
+        if spread == 1:
+            assert {str(i) for i in dpsu.release(narrow, **options).items} == set(expected.items)
+
+
+def test_integers_at_the_ends_of_their_range() -> None:
+    ends = [-(2**63), 2**63 - 1, 0]
+    data = pa.table({"user": [u for u in range(200) for _ in ends], "item": ends * 200})
+    assert dpsu.release(data, epsilon=2, delta=1e-5, **SURE).items == tuple(sorted(ends))

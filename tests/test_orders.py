@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ from dpsu import bounding
 from dpsu.contributions import Contributions, Rows, arrange, intern
 from dpsu.ids import Ids
 from dpsu.inputs.public import read_prior
+from dpsu.kernels import threads
 from dpsu.policies import order
 
 
@@ -89,11 +92,14 @@ def samples(users: list[str], items: list[str], max_items: int) -> dict[str, set
     by_user, by_item = order.hash_order(pairs.users, 1), order.hash_order(pairs.items, 2)
     held_users, held_items = pairs.users.take(by_user), pairs.items.take(by_item)
     kept = bounding.sample(
-        arrange(pairs, by_user, by_item), max_items, held_users.hashes(3), held_items.hashes(4)
+        arrange(pairs, by_user, by_item, counted=False),
+        max_items,
+        held_users.hashes(3),
+        held_items.hashes(4),
     )
     names = held_items.values.to_pylist()
     return {
-        user: {names[i] for i in kept.items[kept.start[u] : kept.start[u + 1]]}
+        user: {names[i] for i in kept.items[kept.start[u] : kept.stop[u]]}
         for u, user in enumerate(held_users.values.to_pylist())
     }
 
@@ -137,6 +143,7 @@ def test_users_are_ordered_uniformly() -> None:
 def test_local_counts_order_a_user_and_ties_keep_the_item_order() -> None:
     given = Contributions(
         np.array([0, 4, 4, 6]),
+        np.array([4, 4, 6]),
         np.array([0, 1, 2, 3, 1, 2], np.int32),
         np.array([1, 3, 1, 3, 2, 2], np.int32),
         4,
@@ -144,14 +151,43 @@ def test_local_counts_order_a_user_and_ties_keep_the_item_order() -> None:
     assert order.by_local_count(given).items.tolist() == [1, 3, 0, 2, 1, 2]
 
 
-def test_grouping_merges_duplicates_and_counts_them() -> None:
+@pytest.mark.parametrize("given", [False, True])
+def test_grouping_merges_duplicates_and_counts_them(given: bool) -> None:
     pairs = intern(rows(["a", "b", "a", "a", "b"], ["x", "y", "x", "z", "y"]))
-    identity = np.arange(2)
-    grouped = arrange(pairs, identity, np.arange(3))
-    assert grouped.start.tolist() == [0, 2, 3]
-    assert grouped.items.tolist() == [0, 2, 1]
+    if given:
+        pairs = replace(pairs, counts=np.array([3, 1, 4, 1, 2**31 - 1], np.int32))
+    grouped = arrange(pairs, np.arange(2), np.arange(3), counted=True)
     assert grouped.counts is not None
-    assert grouped.counts.tolist() == [2, 1, 2]
+    held = [
+        dict(zip(grouped.items[low:high].tolist(), grouped.counts[low:high].tolist(), strict=True))
+        for low, high in zip(grouped.start, grouped.stop, strict=False)
+    ]
+    assert held == ([{0: 7, 2: 1}, {1: 2**31 - 1}] if given else [{0: 2, 2: 1}, {1: 2}])
+    plain = arrange(pairs, np.arange(2), np.arange(3), counted=False)
+    assert plain.counts is None
+    assert plain.sizes.tolist() == [2, 1]
+
+
+def test_grouping_in_parallel_is_grouping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of users side by side give what one range gives."""
+    rng = np.random.default_rng(2)
+    pairs = intern(
+        rows(
+            [f"u{k}" for k in rng.integers(300, size=5000)],
+            [f"i{k}" for k in rng.zipf(1.5, 5000) % 99],
+        )
+    )
+    orders = rng.permutation(len(pairs.users)), rng.permutation(len(pairs.items))
+    alone = arrange(pairs, *orders, counted=True)
+    monkeypatch.setattr(threads, "SMALL", 0)
+    monkeypatch.setattr(threads, "WORKERS", 3)
+    side_by_side = arrange(pairs, *orders, counted=True)
+    for u, (low, high) in enumerate(zip(alone.start, alone.stop, strict=False)):
+        assert (side_by_side.start[u], side_by_side.stop[u]) == (low, high)
+        assert (side_by_side.items[low:high] == alone.items[low:high]).all()
+        assert alone.counts is not None
+        assert side_by_side.counts is not None
+        assert (side_by_side.counts[low:high] == alone.counts[low:high]).all()
 
 
 def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:

@@ -46,7 +46,10 @@ def kept_of_long_users(key: Key) -> np.ndarray:
     items = Ids(pa.array([f"word {k}" for k in range(50)], pa.large_string()))
     start = np.arange(N + 1, dtype=np.int64) * 50
     held = np.tile(np.arange(50, dtype=np.int32), N)
-    _, kept = keep_sample(start, held, 1, users, items.hashes(key.salt("sample by item")))
+    stop = start[1:].copy()
+    hashes = items.hashes(key.salt("sample by item"))
+    keep_sample(start, stop, held, 1, users, hashes, 0, N)
+    kept = held[start[:-1]]
     return (kept + np.random.default_rng(0).random(N)) / 50.0
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions import Contributions
 from dpsu.kernels import grouping
+from dpsu.kernels.threads import in_even_ranges
 
 
 def sample(
@@ -22,13 +23,17 @@ def sample(
     Removing a user leaves everyone else's sample as it was. Hashes are given per user and per item,
     in the order of `contributions`.
     """
-    start, items = grouping.keep_sample(
-        contributions.start, contributions.items, max_items, user_hash, item_hash
+    stop, items = contributions.stop.copy(), contributions.items.copy()
+    in_even_ranges(
+        lambda first, last: grouping.keep_sample(
+            contributions.start, stop, items, max_items, user_hash, item_hash, first, last
+        ),
+        contributions.start,
     )
-    return replace(contributions, start=start, items=items, counts=None)
+    return replace(contributions, stop=stop, items=items, counts=None)
 
 
 def first(contributions: Contributions, max_items: int) -> Contributions:
     """Keep the first `max_items` items of each user in the user's own order."""
-    start, items = grouping.keep_first(contributions.start, contributions.items, max_items)
-    return replace(contributions, start=start, items=items, counts=None)
+    stop = np.minimum(contributions.stop, contributions.start[:-1] + max_items)
+    return replace(contributions, stop=stop, counts=None)

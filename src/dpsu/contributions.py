@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpsu.errors import DataError, DataWarning
 from dpsu.ids import Ids, encode, type_name
 from dpsu.kernels import grouping
+from dpsu.kernels.threads import in_even_ranges
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,13 +54,14 @@ class Pairs:
 
 @dataclass(frozen=True, repr=False)
 class Contributions:
-    """Users in processing order, each with distinct items: user u holds items[start[u]:start[u+1]].
+    """Users in processing order, each with distinct items: user u holds items[start[u]:stop[u]].
 
-    Items are positions in the item order of the release; `counts` is None once it no longer
-    matters.
+    Items are positions in the item order of the release, ascending unless the user has an order of
+    its own; `counts` is None where local counts do not matter.
     """
 
     start: NDArray[np.int64]
+    stop: NDArray[np.int64]
     items: NDArray[np.int32]
     counts: NDArray[np.int32] | None
     n_items: int
@@ -67,7 +69,7 @@ class Contributions:
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of items of each user."""
-        return np.diff(self.start)
+        return self.stop - self.start[:-1]
 
 
 def intern(rows: Rows, *, strict: bool = False) -> Pairs:
@@ -82,10 +84,12 @@ def intern(rows: Rows, *, strict: bool = False) -> Pairs:
     counts = None if rows.count is None else _counts(str(count_name), rows.count)
     if len({len(column) for column in (user_codes, item_codes, counts) if column is not None}) > 1:
         raise DataError(f"columns {user_name!r} and {item_name!r} have different lengths")
-    keep = (user_codes >= 0) & (item_codes >= 0)
-    if counts is not None:
-        keep &= counts > 0
-    if not keep.all():
+    lowest = [column.min(initial=0) for column in (user_codes, item_codes)]
+    lowest += [] if counts is None else [counts.min(initial=1) - 1]
+    if min(lowest) < 0:
+        keep = (user_codes >= 0) & (item_codes >= 0)
+        if counts is not None:
+            keep &= counts > 0
         told = f"some rows have no {user_name!r} or no {item_name!r}"
         if counts is not None:
             told += f" or no positive {count_name!r}"
@@ -101,7 +105,7 @@ def intern(rows: Rows, *, strict: bool = False) -> Pairs:
         if strict:
             raise DataError(f"{told}; check what was read")
         warnings.warn(f"{told}; nothing can be released", DataWarning, stacklevel=3)
-    if rows.shared_users and 1 < len(user_codes) == np.count_nonzero(np.bincount(user_codes)):
+    if rows.shared_users and 1 < len(user_codes) <= len(users) and _all_differ(user_codes):
         warnings.warn(
             f"every row has its own {user_name!r}: is this column really the person to protect, "
             "and not a number of the row?",
@@ -112,17 +116,50 @@ def intern(rows: Rows, *, strict: bool = False) -> Pairs:
 
 
 def arrange(
-    pairs: Pairs, user_order: NDArray[np.int64], item_order: NDArray[np.int64]
+    pairs: Pairs,
+    user_order: NDArray[np.int64],
+    item_order: NDArray[np.int64],
+    *,
+    counted: bool,
 ) -> Contributions:
-    """Group rows by user, users and items in the given orders (codes, first to last)."""
-    start, items, counts = grouping.group(
-        pairs.user_codes,
-        pairs.item_codes,
-        np.empty(0, np.int32) if pairs.counts is None else pairs.counts,
-        _inverse(user_order),
-        _inverse(item_order),
+    """Group rows by user, users and items in the given orders (codes, first to last).
+
+    `counted` asks for local counts: given ones added up, or repeated rows counted.
+    """
+    user_position, item_position = _inverse(user_order), _inverse(item_order)
+    rows = len(pairs.user_codes)
+    given = np.empty(0, np.int32) if pairs.counts is None or not counted else pairs.counts
+    item_start = grouping.places(pairs.item_codes, item_position)
+    sorted_users, sorted_counts = np.empty(rows, np.int32), np.empty(len(given), np.int32)
+    in_even_ranges(
+        lambda first, last: grouping.by_item(
+            pairs.user_codes,
+            pairs.item_codes,
+            given,
+            user_position,
+            item_position,
+            item_start,
+            first,
+            last,
+            sorted_users,
+            sorted_counts,
+        ),
+        item_start,
     )
-    return Contributions(start, items, counts, len(item_order))
+    start = grouping.places(pairs.user_codes, user_position)
+    stop, items = np.empty(len(user_order), np.int64), np.empty(rows, np.int32)
+    counts = np.empty(rows if counted else 0, np.int32)
+    in_even_ranges(
+        lambda first, last: grouping.by_user(
+            item_start, sorted_users, sorted_counts, start, stop, items, counts, first, last
+        ),
+        start,
+    )
+    return Contributions(start, stop, items, counts if counted else None, len(item_order))
+
+
+def _all_differ(codes: NDArray[np.int32]) -> bool:
+    return len(codes) == np.count_nonzero(np.bincount(codes))
 
 
 def _inverse(order: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -58,6 +58,10 @@ def encode(name: str, column: pa.ChunkedArray) -> tuple[Ids, NDArray[np.int32]]:
     """
     if column.null_count == len(column):
         column = pa.chunked_array([pa.nulls(len(column))])
+    if pa.types.is_integer(column.type) and column.null_count == 0:
+        dense = _encode_dense(name, column)
+        if dense is not None:
+            return dense
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     else:
@@ -77,6 +81,25 @@ def encode(name: str, column: pa.ChunkedArray) -> tuple[Ids, NDArray[np.int32]]:
     if not np.array_equal(mapping, np.arange(len(mapping), dtype=np.int32)):
         codes = np.where(codes >= 0, mapping[np.maximum(codes, 0)], np.int32(-1))
     return Ids(once_more.dictionary), codes
+
+
+def _encode_dense(name: str, column: pa.ChunkedArray) -> tuple[Ids, NDArray[np.int32]] | None:
+    """Intern integers from a narrow range by a table instead of a hash map."""
+    from dpsu.kernels.interning import codes_of_dense
+
+    ends = pc.min_max(column).as_py()
+    if ends["min"] < -(2**62) or ends["max"] > 2**62:
+        return None
+    span = ends["max"] - ends["min"] + 1
+    if span > 4 * len(column) or span >= 2**31:
+        return None
+    codes = np.empty(len(column), np.int32)
+    present = np.zeros(span, np.int32)
+    values = [canonical(name, chunk).to_numpy() for chunk in column.chunks]
+    codes_of_dense(
+        np.concatenate(values) if len(values) != 1 else values[0], ends["min"], present, codes
+    )
+    return Ids(pa.array(np.flatnonzero(present >= 0) + ends["min"], pa.int64())), codes
 
 
 def canonical(name: str, values: pa.Array) -> pa.Array:

@@ -65,7 +65,7 @@ def weigh(
     user_order = order.hash_order(pairs.users, key.salt("user order"))
     item_order = _item_order(plan, pairs.items, key, prior)
     users, items = pairs.users.take(user_order), pairs.items.take(item_order)
-    contributions = arrange(pairs, user_order, item_order)
+    contributions = arrange(pairs, user_order, item_order, counted=plan.order == "count")
     stage("weighing items")
     bounded = _bound(plan, contributions, users, items, key)
     return items, plan.policy.weights(bounded)

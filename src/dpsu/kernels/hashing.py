@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dpsu.kernels.threads import in_ranges
+
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 
@@ -54,7 +56,13 @@ def first_words(secret: bytes, prefix: bytes, data: Bytes, offsets: NDArray[np.i
     schedule = np.empty(64, np.uint32)
     _compress(inner, block ^ np.uint8(0x36), schedule)
     _compress(outer, block ^ np.uint8(0x5C), schedule)
-    return _first_words(inner, outer, np.frombuffer(prefix, np.uint8), data, offsets)
+    shared = np.frombuffer(prefix, np.uint8)
+    words = np.empty(len(offsets) - 1, np.uint64)
+    in_ranges(
+        lambda first, last: _first_words(inner, outer, shared, data, offsets, words, first, last),
+        len(words),
+    )
+    return words
 
 
 @njit(cache=True, inline="always")
@@ -113,15 +121,20 @@ def _finish(state: Words, block: Bytes, filled: int, length: int, schedule: Word
 
 @njit(cache=True, nogil=True)
 def _first_words(
-    inner: Words, outer: Words, prefix: Bytes, data: Bytes, offsets: NDArray[np.int64]
-) -> NDArray[np.uint64]:
-    n = len(offsets) - 1
-    words = np.empty(n, np.uint64)
+    inner: Words,
+    outer: Words,
+    prefix: Bytes,
+    data: Bytes,
+    offsets: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    first: int,
+    last: int,
+) -> None:
     block = np.empty(64, np.uint8)
     schedule = np.empty(64, np.uint32)
     state = np.empty(8, np.uint32)
     size = np.empty(8, np.uint8)
-    for k in range(n):
+    for k in range(first, last):
         start, stop = offsets[k], offsets[k + 1]
         for i in range(8):
             size[7 - i] = np.uint8((np.uint64(stop - start) >> np.uint64(8 * i)) & np.uint64(0xFF))
@@ -147,7 +160,6 @@ def _first_words(
         state[:] = outer
         _finish(state, block, 32, 64 + 32, schedule)
         words[k] = (np.uint64(state[0]) << np.uint64(32)) | np.uint64(state[1])
-    return words
 
 
 @njit(cache=True, inline="always")

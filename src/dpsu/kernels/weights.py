@@ -1,7 +1,7 @@
 """Weights of items from users' bounded sets: one loop per policy.
 
-All of them take users in processing order (CSR: `start`, `items`) and return int64 weights in units
-of 2^-fraction_bits. No fastmath anywhere: the proofs count rounding errors.
+All of them take users in processing order (user u holds ``items[start[u]:stop[u]]``) and return
+int64 weights in units of 2^-fraction_bits. No fastmath anywhere: the proofs count rounding errors.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ Int64 = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def count(start: Int64, items: Int32, n_items: int) -> Int64:
+def count(start: Int64, stop: Int64, items: Int32, n_items: int) -> Int64:
     """Number of holders."""
     weights = np.zeros(n_items, np.int64)
-    for j in range(start[0], start[-1]):
-        weights[items[j]] += 1
+    for u in range(len(stop)):
+        for j in range(start[u], stop[u]):
+            weights[items[j]] += 1
     return weights
 
 
 @njit(cache=True, nogil=True)
-def weighted(start: Int64, items: Int32, n_items: int, share: Int64) -> Int64:
+def weighted(start: Int64, stop: Int64, items: Int32, n_items: int, share: Int64) -> Int64:
     """`share[size]` for each item of a user of that size."""
     weights = np.zeros(n_items, np.int64)
-    for u in range(len(start) - 1):
-        give = share[start[u + 1] - start[u]]
-        for j in range(start[u], start[u + 1]):
+    for u in range(len(stop)):
+        give = share[stop[u] - start[u]]
+        for j in range(start[u], stop[u]):
             weights[items[j]] += give
     return weights
 
 
 @njit(cache=True, nogil=True)
 def l1_descent(
-    start: Int64, items: Int32, n_items: int, cutoff: int, budget: int, passes: int
+    start: Int64, stop: Int64, items: Int32, n_items: int, cutoff: int, budget: int, passes: int
 ) -> Int64:
     """Raise a user's unfilled items at the same speed until the budget is spent; exact.
 
@@ -48,8 +49,8 @@ def l1_descent(
     weights = np.zeros(n_items, np.int64)
     for step in range(passes):
         share = budget // passes + (1 if step < budget % passes else 0)
-        for u in range(len(start) - 1):
-            low, high = start[u], start[u + 1]
+        for u in range(len(stop)):
+            low, high = start[u], stop[u]
             level = 0
             left = share
             unfilled = 0
@@ -89,14 +90,14 @@ def l1_descent(
 
 @njit(cache=True, nogil=True)
 def l2_descent(
-    start: Int64, items: Int32, n_items: int, cutoff: int, budget: int, passes: int
+    start: Int64, stop: Int64, items: Int32, n_items: int, cutoff: int, budget: int, passes: int
 ) -> Int64:
     """Move a user's items towards the cutoff by at most l2 distance budget / passes."""
     weights = np.zeros(n_items, np.int64)
     step = float(budget) / passes
     for _ in range(passes):
-        for u in range(len(start) - 1):
-            low, high = start[u], start[u + 1]
+        for u in range(len(stop)):
+            low, high = start[u], stop[u]
             # Compensated summation: the error does not grow with the number of items.
             squares, lost = 0.0, 0.0
             for j in range(low, high):
@@ -119,15 +120,15 @@ def l2_descent(
 
 @njit(cache=True, nogil=True)
 def greedy(
-    start: Int64, items: Int32, n_items: int, cutoff: int, budget: int, passes: int
+    start: Int64, stop: Int64, items: Int32, n_items: int, cutoff: int, budget: int, passes: int
 ) -> Int64:
     """Spend each user's budget on its items in its own order, each up to the cutoff; exact."""
     weights = np.zeros(n_items, np.int64)
     for step in range(passes):
         share = budget // passes + (1 if step < budget % passes else 0)
-        for u in range(len(start) - 1):
+        for u in range(len(stop)):
             left = share
-            for j in range(start[u], start[u + 1]):
+            for j in range(start[u], stop[u]):
                 give = min(left, cutoff - weights[items[j]])
                 weights[items[j]] += give
                 left -= give

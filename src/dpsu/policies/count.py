@@ -27,4 +27,6 @@ class Count:
         """Number of users that hold each item."""
         from dpsu.kernels import weights
 
-        return weights.count(contributions.start, contributions.items, contributions.n_items)
+        return weights.count(
+            contributions.start, contributions.stop, contributions.items, contributions.n_items
+        )

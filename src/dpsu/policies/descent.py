@@ -35,6 +35,7 @@ class L1Descent:
 
         return weights.l1_descent(
             contributions.start,
+            contributions.stop,
             contributions.items,
             contributions.n_items,
             self.cutoff,
@@ -70,6 +71,7 @@ class L2Descent:
 
         return weights.l2_descent(
             contributions.start,
+            contributions.stop,
             contributions.items,
             contributions.n_items,
             self.cutoff,

@@ -33,6 +33,7 @@ class Greedy:
 
         return weights.greedy(
             contributions.start,
+            contributions.stop,
             contributions.items,
             contributions.n_items,
             self.cutoff,

@@ -17,6 +17,7 @@ from dpsu.contributions import Contributions
 from dpsu.ids import Ids
 from dpsu.inputs.public import Prior
 from dpsu.kernels import grouping
+from dpsu.kernels.threads import in_even_ranges
 
 
 def hash_order(ids: Ids, salt: int) -> NDArray[np.int64]:
@@ -49,7 +50,13 @@ def scarce_order(
 def by_local_count(contributions: Contributions) -> Contributions:
     """Each user's items by its own count, largest first; ties keep the order of items."""
     assert contributions.counts is not None
-    items = grouping.sort_by_count(contributions.start, contributions.items, contributions.counts)
+    counts, items = contributions.counts, contributions.items.copy()
+    in_even_ranges(
+        lambda first, last: grouping.sort_by_count(
+            contributions.start, contributions.stop, items, counts, first, last
+        ),
+        contributions.start,
+    )
     return replace(contributions, items=items, counts=None)
 
 

@@ -42,5 +42,9 @@ class Weighted:
         for size in sizes[sizes > 0]:
             share[size] = self.share(int(size))
         return weights.weighted(
-            contributions.start, contributions.items, contributions.n_items, share
+            contributions.start,
+            contributions.stop,
+            contributions.items,
+            contributions.n_items,
+            share,
         )
