@@ -11,6 +11,7 @@ import click
 import dpsu
 from dpsu.cli.audit import audit
 from dpsu.cli.demo import demo
+from dpsu.cli.interrupts import leave_interrupted, listen
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.plan import plan
 from dpsu.cli.release import release
@@ -34,12 +35,13 @@ for command in (audit, demo, mechanisms, plan, release):
 
 def main() -> None:
     """Run the command line; exit code 0, 2 for usage and 1 for anything else."""
+    listen()
     try:
         cli(standalone_mode=False)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
-    except click.Abort:
-        fail("interrupted; nothing was written", 1)
+    except (click.Abort, KeyboardInterrupt):
+        leave_interrupted()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import dpsu
+from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option, mechanism_options
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.streams import to_stderr, to_stdout
@@ -55,7 +56,7 @@ def release(
         check_writable(report, suffixes=())
     with warnings.catch_warnings(record=True) as caught, shown_progress(quiet) as progress:
         warnings.simplefilter("always", dpsu.DataWarning)
-        result = dpsu.release(list(files), progress=progress, **options)
+        result = interruptible(lambda: dpsu.release(list(files), progress=progress, **options))
     if report is not None:
         as_json = report.suffix == ".json"
         write_text(report, (result.report_json() if as_json else result.report()) + "\n")

@@ -1,0 +1,221 @@
+"""What a private release costs, beside the plain GROUP BY that is not private.
+
+    python benchmarks/speed.py S M            ours against DuckDB and Polars, table and JSON
+    python benchmarks/speed.py M --format csv the same from CSV
+    python benchmarks/speed.py L --only ours  without the other engines
+
+Every measurement is a process of its own that does the work three times and reports the better of
+the last two (warm) beside the first (cold: page cache and loading of compiled kernels included).
+All of one size run in one session, one after the other, and only ratios should be read: machines
+are noisy. The baseline is `SELECT item, COUNT(DISTINCT user) FROM t GROUP BY item`, written to
+Parquet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+# users, items, and a name; sets are log-normal (median 20), popularity is Zipf with exponent 1.05.
+SIZES = {
+    "S": (10_000, 250_000),
+    "M": (223_000, 250_000),
+    "L": (1_000_000, 250_000),
+    "XL": (10_000_000, 1_000_000),
+}
+OURS = [
+    "count-gaussian", "weighted-gaussian", "weighted-laplace", "policy-gaussian", "policy-laplace",
+    "greedy",
+]  # fmt: skip
+
+
+def make(size: str, format_: str, folder: Path, seed: int = 1) -> Path:
+    """Write a data set of this size, rows in random order within blocks."""
+    path = folder / f"{size}.{format_}"
+    if path.exists():
+        return path
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    users, n_items = SIZES[size]
+    rng = np.random.default_rng(seed)
+    popularity = np.cumsum(1.0 / np.arange(1, n_items + 1) ** 1.05)
+    popularity /= popularity[-1]
+    names = pa.array([f"word{k:x}" for k in rng.permutation(n_items)])
+    partial = path.with_suffix(".partial")
+    writer: Any = None
+    block = 100_000
+    for first in range(0, users, block):
+        sizes = np.clip(rng.lognormal(np.log(20), 1.1, min(block, users - first)), 1, 2000)
+        sizes = sizes.astype(np.int64)
+        user = np.repeat(np.arange(first, first + len(sizes)), sizes)
+        item = np.searchsorted(popularity, rng.random(len(user))).astype(np.int32)
+        mixed = rng.permutation(len(user))
+        table = pa.table({"user": user[mixed], "item": names.take(pa.array(item[mixed]))})
+        if format_ == "jsonl":
+            import polars as pl
+
+            with partial.open("ab") as file:
+                pl.from_arrow(table).write_ndjson(file)  # type: ignore[union-attr]
+            continue
+        if writer is None and format_ == "parquet":
+            writer = pa.parquet.ParquetWriter(partial, table.schema)
+        elif writer is None:
+            writer = pa.csv.CSVWriter(str(partial), table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+    partial.rename(path)
+    return path
+
+
+def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
+    """The work of one engine on one file."""
+    if engine == "duckdb":
+        import duckdb
+
+        query = f"select item, count(distinct \"user\") from '{path}' group by item"
+        return lambda: duckdb.sql(f"copy ({query}) to '{out}' (format parquet)") or None
+    if engine == "polars":
+        import polars as pl
+
+        scan = {".parquet": pl.scan_parquet, ".csv": pl.scan_csv, ".jsonl": pl.scan_ndjson}
+
+        def grouped() -> None:
+            lazy = scan[path.suffix](path)  # type: ignore[operator]
+            counted = lazy.group_by("item").agg(pl.col("user").n_unique())
+            counted.collect(engine="streaming").write_parquet(out)
+
+        return grouped
+    import math
+
+    import dpsu
+
+    options: dict[str, Any] = {} if engine == "greedy" else {"max_items": 100}
+
+    def released() -> None:
+        found = dpsu.release(path, epsilon=3, delta=math.exp(-10), mechanism=engine, **options)
+        found.write(out)
+
+    return released
+
+
+def measure(engine: str, path: Path) -> dict[str, float]:
+    """Run in this process: wall and CPU seconds, cold and warm, and the peak of memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        call = work(engine, path, Path(folder) / "out.parquet")
+        times: list[tuple[float, float]] = []
+        for _ in range(3):
+            wall, cpu = time.perf_counter(), time.process_time()
+            call()
+            times.append((time.perf_counter() - wall, time.process_time() - cpu))
+    warm = min(times[1:])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"cold_s": times[0][0], "warm_s": warm[0], "warm_cpu_s": warm[1], "peak_mb": peak}
+
+
+def in_a_process(engine: str, path: Path) -> dict[str, float]:
+    """Measure in a fresh process, so that peaks of memory do not mix."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--measure", engine, str(path)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def compare(size: str, format_: str, folder: Path, engines: list[str]) -> dict[str, Any]:
+    """All engines on one data set."""
+    path = make(size, format_, folder)
+    rows = _rows(path)
+    found = {}
+    for engine in engines:
+        print(f"{size} {format_}: {engine} ...", file=sys.stderr, flush=True)
+        found[engine] = in_a_process(engine, path)
+    return {"size": size, "format": format_, "rows": rows, "engines": found}
+
+
+def _rows(path: Path) -> int:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        return int(pyarrow.parquet.ParquetFile(path).metadata.num_rows)
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 24), b""))
+
+
+def table(result: dict[str, Any]) -> str:
+    """One data set as a Markdown table; ratios are to the faster of the two baselines."""
+    engines = result["engines"]
+    base = [engines[name] for name in ("duckdb", "polars") if name in engines]
+    fastest = min((b["warm_s"] for b in base), default=float("nan"))
+    smallest = min((b["peak_mb"] for b in base), default=float("nan"))
+    lines = [
+        f"{result['size']}, {result['format']}: {result['rows']:,} rows",
+        "",
+        "| | warm s | x fastest | CPU s | cold s | peak MB | x smallest |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, m in engines.items():
+        shown = f"{name} (not private)" if name in ("duckdb", "polars") else name
+        lines.append(
+            f"| {shown} | {m['warm_s']:.2f} | {m['warm_s'] / fastest:.2f} | "
+            f"{m['warm_cpu_s']:.2f} | {m['cold_s']:.2f} | {m['peak_mb']:.0f} | "
+            f"{m['peak_mb'] / smallest:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description="Speed beside a plain GROUP BY.")
+    parser.add_argument("sizes", nargs="*", metavar="SIZE", help=f"of {', '.join(SIZES)}")
+    parser.add_argument("--format", choices=["parquet", "csv", "jsonl"], default="parquet")
+    parser.add_argument("--only", choices=["ours", "others"])
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsu-speed")
+    parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "FILE"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.measure:
+        print(json.dumps(measure(chosen.measure[0], Path(chosen.measure[1]))))
+        return
+    if not chosen.sizes or set(chosen.sizes) - set(SIZES):
+        parser.error(f"name sizes of {', '.join(SIZES)}")
+    chosen.data.mkdir(parents=True, exist_ok=True)
+    engines = ([] if chosen.only == "ours" else ["duckdb", "polars"]) + (
+        [] if chosen.only == "others" else OURS
+    )
+    for size in chosen.sizes:
+        result = compare(size, chosen.format, chosen.data, engines)
+        result |= {
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": {"cores": os.cpu_count(), "system": platform.platform()},
+            "versions": {
+                name: version(name)
+                for name in ("dpsu", "duckdb", "numba", "numpy", "polars", "pyarrow")
+            },
+        }
+        print(table(result))
+        if chosen.only is None:
+            RESULTS.mkdir(exist_ok=True)
+            target = RESULTS / f"speed-{size}-{chosen.format}.json"
+            target.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
