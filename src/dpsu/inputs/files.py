@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import glob
-import io
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from dpsu.inputs import textual
 from dpsu.inputs.columns import pick
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
 from dpsu.inputs.textual import RowsRead
+from dpsu.kernels.threads import WORKERS
 
 
 def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Path]:
@@ -88,22 +89,32 @@ def read_public_table(path: Path) -> pa.Table:
 
 def _read_parquet(path: Path, columns: Sequence[str], what: str, tick: RowsRead) -> pa.Table:
     broken = f"{what} is not a Parquet file, or it is damaged"
-    source: Any = path if str(path) != STDIN else io.BytesIO(sys.stdin.buffer.read())
-    schema = without_values(lambda: pa.parquet.ParquetFile(source).schema_arrow, broken)
+    piped = pa.py_buffer(sys.stdin.buffer.read()) if str(path) == STDIN else None
+
+    def opened(**options: Any) -> pa.parquet.ParquetFile:
+        source = path if piped is None else pa.BufferReader(piped)
+        return pa.parquet.ParquetFile(source, memory_map=piped is None, **options)
+
+    whole = without_values(opened, broken)
+    schema = whole.schema_arrow
     pick(columns, schema.names, what)
     # Columns that Parquet already stores as dictionaries need not be spelled out and hashed again.
     types = {name: schema.field(name).type for name in columns}
     text = [n for n, t in types.items() if pa.types.is_string(t) or pa.types.is_large_string(t)]
 
-    def groups() -> pa.Table:
-        file = pa.parquet.ParquetFile(source, read_dictionary=text)
-        tables = []
-        for group in range(file.num_row_groups):
-            tables.append(file.read_row_group(group, columns=list(columns)))
-            tick(len(tables[-1]))
-        return pa.concat_tables(tables) if tables else file.schema_arrow.empty_table()
+    def read_group(group: int) -> pa.Table:
+        file = opened(metadata=whole.metadata, read_dictionary=text)
+        return file.read_row_group(group, columns=list(columns), use_threads=False)
 
-    return without_values(groups, broken).select(list(columns))
+    def groups() -> pa.Table:
+        tables = [opened(read_dictionary=text).schema_arrow.empty_table().select(list(columns))]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for table in pool.map(read_group, range(whole.num_row_groups)):
+                tables.append(table.select(list(columns)))
+                tick(len(table))
+        return pa.concat_tables(tables)
+
+    return without_values(groups, broken)
 
 
 def _open(path: Path) -> Any:
