@@ -1,6 +1,6 @@
 """The exact divergence of two releases, in integers rounded against us.
 
-Given the key, a release is a product of exact coins, so its distribution over all sets of items can
+Given the salts, a release is a product of exact coins, so its distribution over all sets of items can
 be enumerated. Probabilities are brackets of integers over 2^BITS; products are rounded up where the
 bound grows with them and down where it falls.
 """

@@ -402,3 +402,17 @@ def test_public_tables_must_name_their_items(tmp_path: Path) -> None:
     )
     assert plan.prior is not None
     assert plan.prior.entries == 1
+
+
+def test_a_declared_type_survives_emptiness() -> None:
+    """The type of a release must not tell the empty database from its neighbors."""
+    one = pa.table({"user": pa.array([1]), "item": pa.array([5])})
+    nothing = pa.table({"user": pa.array([1]), "item": pa.nulls(1, pa.int64())})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [
+            dpsu.release(data, epsilon=1, delta=1e-9, public_items=[2, 10])
+            for data in (one, one.slice(1), nothing)
+        ]
+    assert [result.items for result in found] == [(2, 10)] * 3
+    assert len({str(result.to_arrow().schema) for result in found}) == 1

@@ -128,8 +128,7 @@ def test_the_check_fails_on_an_understated_threshold() -> None:
     assert not within(lax, worst(lax, more, less))
 
 
-def test_the_check_fails_if_weight_zero_were_released() -> None:
-    """One item that nobody else holds, released by noise alone, is already too much."""
+def test_the_check_fails_on_an_understated_delta() -> None:
     plan = dpsu.plan(epsilon=0.1, delta=1e-6, mechanism="weighted-gaussian", max_items=1)
     more: Weights = {"own": Fraction(1)}
     assert within(plan, worst(plan, more, {}))

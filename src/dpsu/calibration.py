@@ -39,15 +39,18 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
 
 def laplace_threshold(scale: float, delta: float, max_items: int, slack: float) -> float:
     """Theorem 4.1/B.1: novel items weigh at most 1/t + slack each if there are t of them."""
-    return ROUND_UP * max(
+    needed = max(
         1.0 / t + slack - scale * math.log(-2.0 * math.expm1(math.log1p(-delta) / t))
         for t in range(1, max_items + 1)
     )
+    # Near delta = 1/2 the logarithm vanishes, and with it any rounding relative to the sum.
+    return ROUND_UP * needed + 1e-12 * scale
 
 
 def count_laplace_threshold(scale: float, delta: float, max_items: int) -> float:
     """Korolova et al. 2009, Wilson et al. 2020: weight 1 per item, at most `max_items` of them."""
-    return ROUND_UP * (1.0 - scale * math.log(-2.0 * math.expm1(math.log1p(-delta) / max_items)))
+    share = -2.0 * math.expm1(math.log1p(-delta) / max_items)
+    return ROUND_UP * (1.0 - scale * math.log(share)) + 1e-12 * scale
 
 
 def greedy_published_threshold(epsilon: float, delta: float) -> float:
@@ -64,7 +67,7 @@ def gaussian_threshold(sigma: float, delta: float, max_items: int) -> float:
     threshold = ROUND_UP * max(needed(1), needed(max_items))
     # The maximum sits at an end, but nobody has to believe that: every t is checked.
     while not all(
-        novel_at_most(sigma, threshold, t, 1.0 / math.sqrt(t)) <= delta * (1.0 + RELATIVE_ERROR)
+        novel_at_most(sigma, threshold, t, 1.0 / math.sqrt(t)) <= delta
         for t in range(1, max_items + 1)
     ):
         threshold *= 1.0 + 1e-9

@@ -57,7 +57,10 @@ def encode(name: str, column: pa.ChunkedArray) -> tuple[Ids, NDArray[np.int32]]:
     `name` is the column as the caller typed it; errors name it and never a value.
     """
     if column.null_count == len(column):
-        column = pa.chunked_array([pa.nulls(len(column))])
+        # A column keeps the type it declares, however empty: the type of a release is public.
+        declared = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        kept = pa.int64() if pa.types.is_integer(declared) else pa.large_string()
+        return Ids(pa.array([], kept)), np.full(len(column), -1, np.int32)
     if pa.types.is_integer(column.type) and column.null_count == 0:
         dense = _encode_dense(name, column)
         if dense is not None:

@@ -89,7 +89,7 @@ def _cutoff(options: Options, threshold: float, scale: float) -> float:
     alpha = DEFAULT_ALPHA
     if options.alpha is not None:
         alpha = number("alpha", options.alpha, 0.0, 1000.0)
-    return max(1.0, threshold + alpha * scale)
+    return number("cutoff", max(1.0, threshold + alpha * scale), 1.0, LARGEST_CUTOFF)
 
 
 def _fraction_bits(cutoff: float) -> int:

@@ -38,6 +38,7 @@ def promises(plan: Plan) -> list[str]:
     """What the guarantee takes for granted about its caller."""
     listed = [
         f"one person is one value of {plan.user!r}, in all rows",
+        f"whether {plan.item!r} is text or integers is no secret",
         "every row can be read in the type of its columns (a run that finds otherwise refuses)",
         "epsilon, delta and all options were chosen without looking at the data",
         "only the items and this report are published, and nobody saw the run's errors or timing",
