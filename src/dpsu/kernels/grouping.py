@@ -72,24 +72,32 @@ def by_user(
 
     `counts` may be empty; if it is not, rows add up their counts, or one each without any given.
     """
-    stop[first:last] = start[first:last]
+    # Where each user's next item goes and which item was its latest, side by side: users come up at
+    # random, and a second place in memory would be a second cache miss for every row.
+    state = np.empty((last - first, 2), np.int64)
+    for u in range(first, last):
+        state[u - first, 0] = start[u]
+        state[u - first, 1] = -1
     for k in range(len(item_start) - 1):
         for at in range(item_start[k], item_start[k + 1]):
-            u = sorted_users[at]
-            if u < first or u >= last:
+            u = sorted_users[at] - first
+            if u < 0 or u >= last - first:
                 continue
-            end = stop[u]
+            end = state[u, 0]
             # Items arrive in ascending order, so a duplicate is always the user's latest.
-            repeated = end > start[u] and items[end - 1] == k
+            repeated = state[u, 1] == k
             if not repeated:
                 items[end] = k
-                stop[u] = end + 1
+                state[u, 0] = end + 1
+                state[u, 1] = k
             if len(counts) > 0:
                 count: Any = sorted_counts[at] if len(sorted_counts) > 0 else 1
                 if repeated:
                     counts[end - 1] = min(np.int64(counts[end - 1]) + count, LARGEST_COUNT)
                 else:
                     counts[end] = count
+    for u in range(first, last):
+        stop[u] = state[u - first, 0]
 
 
 @njit(cache=True, nogil=True)
