@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit docs clean
+.PHONY: demo test lint audit bench docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -26,6 +26,10 @@ lint: $(VENV)/.test
 
 audit: $(VENV)/.test
 	$(BIN)/dpsu audit --markdown docs/audit.md
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/speed.py S M
+	$(BIN)/python -m tools.pages
 
 docs: $(VENV)/.test
 	$(BIN)/python -m tools.pages

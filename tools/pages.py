@@ -1,15 +1,16 @@
 """Pages of the documentation that are made from something else.
 
-    python -m tools.pages          write docs/index.md, docs/security.md and docs/cli.md
+    python -m tools.pages          write the pages
     python -m tools.pages --check  fail if one of them is not what it would be
 
 README.md and SECURITY.md are written once and shown twice; the help of every command is printed by
-the command itself.
+the command itself; speed is what the benchmark last measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def pages() -> dict[Path, str]:
         DOCS / "index.md": _moved((ROOT / "README.md").read_text(encoding="utf-8")),
         DOCS / "security.md": _moved((ROOT / "SECURITY.md").read_text(encoding="utf-8")),
         DOCS / "cli.md": _command_line(),
+        DOCS / "speed.md": _speed(),
     }
 
 
@@ -40,6 +42,19 @@ def _command_line() -> str:
     parts += ["```text", _help(cli, "dpsu"), "```"]
     for name, command in sorted(cli.commands.items()):
         parts += ["", f"## dpsu {name}", "", "```text", _help(command, f"dpsu {name}"), "```"]
+    return "\n".join(parts) + "\n"
+
+
+def _speed() -> str:
+    from benchmarks import speed
+
+    found = [json.loads(path.read_text("utf-8")) for path in speed.RESULTS.glob("speed-*.json")]
+    found.sort(key=lambda result: (result["format"] != "parquet", result["rows"]))
+    parts = ["# Speed", "", speed.EXPLANATION]
+    for result in found:
+        versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
+        parts += ["", speed.table(result, heading="## "), ""]
+        parts += [f"{result['date']}, {result['machine']['cores']} cores, {versions}."]
     return "\n".join(parts) + "\n"
 
 

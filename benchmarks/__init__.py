@@ -1,0 +1,1 @@
+"""Benchmarks: public API only; raw results beside them."""
