@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import json
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -220,12 +223,17 @@ def test_interrupted_runs_leave_nothing(kill: signal.Signals, tmp_path: Path) ->
     assert process.stdin is not None
     process.stdin.write(b"user,item\nu1,a\n")
     process.stdin.flush()
-    time.sleep(3)
+    # The run is in the middle of reading once the pipe is empty.
+    waiting = array.array("i", [1])
+    deadline = time.monotonic() + 60
+    while waiting[0] and time.monotonic() < deadline:
+        fcntl.ioctl(process.stdin.fileno(), termios.FIONREAD, waiting)
+        time.sleep(0.05)
     began = time.monotonic()
     process.send_signal(kill)
     while process.poll() is None and time.monotonic() < began + 30:
         time.sleep(0.05)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert b"interrupted; nothing was written" in err

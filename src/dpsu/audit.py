@@ -162,9 +162,8 @@ def _scenarios(chosen: Plan) -> list[Scenario]:
         found.append(Scenario(f"an item of {h} users", ((0,),) * h, 1))
     middle = holders[len(holders) // 2] if holders else 2
     shared = max(1, limit // 2)
-    everything = tuple(range(shared)) + tuple(range(shared, limit))
     others = tuple((item,) for item in range(shared) for _ in range(middle - 1))
-    found.append(Scenario(f"one user, {limit} items", (everything, *others), shared))
+    found.append(Scenario(f"one user, {limit} items", (tuple(range(limit)), *others), shared))
     full = max(2, math.ceil(chosen.cutoff or middle))
     chain = tuple((0, 1 + follower) for follower in range(full + 2))
     found.append(Scenario("displaced budgets", ((0,), *chain[: ITEMS_PER_COPY - 2]), 63))
