@@ -150,6 +150,6 @@ def test_progress_is_told() -> None:
     )
     stages = [stage for stage, _ in told]
     assert list(dict.fromkeys(stages)) == [
-        "reading", "interning", "grouping by user", "weighing items", "tossing coins",
+        "reading", "grouping by user", "weighing items", "tossing coins",
     ]  # fmt: skip
     assert told[-1][1] == 100

@@ -23,6 +23,8 @@ def sample(
     Removing a user leaves everyone else's sample as it was. Hashes are given per user and per item,
     in the order of `contributions`.
     """
+    if contributions.sizes.max(initial=0) <= max_items:
+        return contributions
     stop, items = contributions.stop.copy(), contributions.items.copy()
     in_even_ranges(
         lambda first, last: grouping.keep_sample(

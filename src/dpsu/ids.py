@@ -87,22 +87,24 @@ def encode(name: str, column: pa.ChunkedArray) -> tuple[Ids, NDArray[np.int32]]:
 
 
 def _encode_dense(name: str, column: pa.ChunkedArray) -> tuple[Ids, NDArray[np.int32]] | None:
-    """Intern integers from a narrow range by a table instead of a hash map."""
-    from dpsu.kernels.interning import codes_of_dense
+    """Intern integers from a narrow range by a table, chunk by chunk, instead of a hash map."""
+    from dpsu.kernels import interning
 
     ends = pc.min_max(column).as_py()
-    if ends["min"] < -(2**62) or ends["max"] > 2**62:
+    lowest, highest = ends["min"], ends["max"]
+    span = highest - lowest + 1
+    if lowest < -(2**62) or highest > 2**62 or span > min(4 * len(column), 2**31 - 1):
         return None
-    span = ends["max"] - ends["min"] + 1
-    if span > 4 * len(column) or span >= 2**31:
-        return None
-    codes = np.empty(len(column), np.int32)
-    present = np.zeros(span, np.int32)
-    values = [canonical(name, chunk).to_numpy() for chunk in column.chunks]
-    codes_of_dense(
-        np.concatenate(values) if len(values) != 1 else values[0], ends["min"], present, codes
-    )
-    return Ids(pa.array(np.flatnonzero(present >= 0) + ends["min"], pa.int64())), codes
+    table = np.zeros(span, np.int32)
+    for chunk in column.chunks:
+        interning.mark(canonical(name, chunk).to_numpy(), lowest, table)
+    interning.number(table)
+    codes, first = np.empty(len(column), np.int32), 0
+    for chunk in column.chunks:
+        last = first + len(chunk)
+        interning.look_up(canonical(name, chunk).to_numpy(), lowest, table, codes[first:last])
+        first = last
+    return Ids(pa.array(np.flatnonzero(table >= 0) + lowest, pa.int64())), codes
 
 
 def canonical(name: str, values: pa.Array) -> pa.Array:

@@ -246,18 +246,20 @@ def release(
         tell("reading", rows_read)
 
     tell("reading", 0)
-    rows = read(
-        data,
-        user=user,
-        item=item,
-        count=count,
-        counted=chosen.order == "count",
-        key=key,
-        format=format,
-        tick=tick,
+    # Nothing here keeps the rows: once they are interned their memory is free again.
+    pairs = intern(
+        read(
+            data,
+            user=user,
+            item=item,
+            count=count,
+            counted=chosen.order == "count",
+            key=key,
+            format=format,
+            tick=tick,
+        ),
+        strict=strict,
     )
-    tell("interning", rows_read)
-    pairs = intern(rows, strict=strict)
     items = local.run(
         chosen,
         pairs,

@@ -1,4 +1,4 @@
-"""Codes for integers without a hash map."""
+"""Codes for integers from a narrow range, by a table instead of a hash map."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
 
 @njit(cache=True, nogil=True)
-def codes_of_dense(
-    values: NDArray[np.int64], lowest: int, table: NDArray[np.int32], codes: NDArray[np.int32]
-) -> None:
-    """Code of each value in ascending order of values; `table` ends as value -> code, or -1."""
+def mark(values: Int64, lowest: int, table: Int32) -> None:
+    """Note which values occur; `table` starts as zeros."""
     for row in range(len(values)):
         table[values[row] - lowest] = 1
+
+
+@njit(cache=True, nogil=True)
+def number(table: Int32) -> None:
+    """Replace the marks by codes in ascending order of values, and -1 where there is none."""
     code = 0
     for value in range(len(table)):
         if table[value] == 1:
@@ -21,5 +27,10 @@ def codes_of_dense(
             code += 1
         else:
             table[value] = -1
+
+
+@njit(cache=True, nogil=True)
+def look_up(values: Int64, lowest: int, table: Int32, codes: Int32) -> None:
+    """Code of each value."""
     for row in range(len(values)):
         codes[row] = table[values[row] - lowest]
