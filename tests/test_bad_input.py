@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import traceback
 import warnings
@@ -147,6 +148,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "mixed.jsonl": (
         f'{{"user": 1, "item": "{MARK}"}}\n{{"user": "x", "item": "b"}}\n'.encode(), "not JSON lines"
     ),
+    "packed.csv": (gzip.compress(f"user,item\n1,{MARK}\n".encode()), "looks compressed"),
     "empty.csv": (b"", "is empty"),
     "not.csv.gz": (f"user,item\n1,{MARK}\n".encode(), "not CSV|cannot be opened"),
 }  # fmt: skip

@@ -25,6 +25,7 @@ from dpsu.inputs.columns import pick
 RowsRead = Callable[[int], None]
 JSON_BLOCK = 1 << 24
 LINES_TO_KNOW_COLUMNS = 1000
+COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
 
 
 def read_csv(source: Any, kind: str, columns: Sequence[str], what: str, tick: RowsRead) -> pa.Table:
@@ -35,6 +36,8 @@ def read_csv(source: Any, kind: str, columns: Sequence[str], what: str, tick: Ro
         "cannot be decoded"
     )
     first = without_values(lambda: _first_line(source), broken)
+    if first.startswith(COMPRESSED):
+        raise DataError(f"{what} looks compressed; its name must say so, or decompress it first")
     header = without_values(
         lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=delimiter)), broken
     )
