@@ -178,3 +178,40 @@ def test_intermediate_objects_do_not_print_themselves() -> None:
     pairs = intern(read)
     for private in (read, pairs, pairs.users, Ids(pa.array(items, pa.large_string()))):
         assert_clean(repr(private) + str(private))
+
+
+def test_defects_of_our_own_do_not_quote_the_data(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from dpsu.cli import main
+
+    def defect(*arguments: Any, **options: Any) -> None:
+        raise ValueError(f"could not convert {MARK}-item-1")
+
+    monkeypatch.setattr(dpsu, "release", defect)
+    monkeypatch.setattr(
+        sys, "argv", ["dpsu", "release", "x.csv", "--epsilon", "1", "--delta", "1e-5"]
+    )
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 1
+    out, err = capfd.readouterr()
+    assert_clean(out + err)
+    assert "unexpected ValueError at test_leaks.py:" in err
+
+
+def test_frames_with_private_names_twice() -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame([[1, 2, 3]], columns=["user", MARK, MARK])
+    with pytest.raises(dpsu.ParameterError, match="same name") as caught:
+        dpsu.release(frame, epsilon=1, delta=1e-5)
+    assert_clean(chain(caught.value))
+
+
+def test_a_quote_that_never_closes_is_found_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "open.csv"
+    path.write_text('user,"item\n' + f"u,{MARK}\n" * 500_000)
+    with pytest.raises(dpsu.DpsuError) as caught:
+        dpsu.release(path, epsilon=1, delta=1e-5)
+    assert_clean(chain(caught.value))

@@ -128,7 +128,8 @@ def audit(
     whole_number("trials", trials, 2 * COPIES, 10**9)
     number("error", error, 1e-30, 0.5)
     if options.get("order") in ("popular", "scarce"):
-        options = options | {"prior": options.get("prior") or _prior()}
+        given = options.get("prior")
+        options = options | {"prior": _prior() if given is None else given}
     for refused in ("insecure_seed", "public_items", "count"):
         if options.get(refused) is not None:
             raise ParameterError(f"an audit makes its own data and keys; it takes no {refused}")

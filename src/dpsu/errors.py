@@ -48,7 +48,7 @@ def without_values(call: Callable[[], T], message: str) -> T:
     """
     try:
         return call()
-    except DpsuError:
+    except (DpsuError, MemoryError):
         raise
     except Exception:
         pass

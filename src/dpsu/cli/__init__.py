@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
+from pathlib import Path
 
 import click
 
@@ -55,6 +57,11 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         fail(f"{error.strerror or 'input or output failed'}", 1)
+    except Exception as error:
+        # Its message may quote a cell: tell where it happened, not what it says.
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
+        fail(f"unexpected {where}; this is a defect, please report it", 1)
 
 
 def fail(message: str, code: int) -> None:

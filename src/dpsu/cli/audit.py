@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from dpsu.cli.streams import somebody_watches
 from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS
 
 
@@ -52,7 +52,7 @@ def audit(
     )
     done: list[tuple[dict[str, Any], dpsu.Audit]] = []
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(console=console, transient=True, disable=not somebody_watches()) as bar:
         for run in runs:
             task = bar.add_task(f"{run['mechanism']}, {run['calibration']}", total=None)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 import warnings
 from typing import Any
 
 import click
+
+from dpsu.cli.streams import somebody_watches
 
 
 @click.command()
@@ -46,7 +47,7 @@ def demo(users: int, epsilon: float, delta: float, seed: int) -> None:
     table.add_column("released items", justify="right")
     table.add_column("seconds", justify="right")
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(console=console, transient=True, disable=not somebody_watches()) as bar:
         task = bar.add_task("making data and compiling", total=len(runs) + 1)
         data = reddit_like(users, seed=seed)
         with warnings.catch_warnings():

@@ -6,6 +6,7 @@ listens. Nothing is written before the work is done, so leaving in the middle le
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -46,7 +47,8 @@ def interruptible(work: Callable[[], T]) -> T:
 def leave_interrupted() -> NoReturn:
     """Say so and end without waiting for loops that are still running."""
     to_stderr("dpsu: interrupted; nothing was written")
-    sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
     os._exit(1)
 
 

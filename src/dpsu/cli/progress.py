@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from dpsu.cli.streams import somebody_watches
 
 
 @contextmanager
 def shown_progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
     """Show stages and rows read on stderr if that is a terminal."""
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if quiet or not somebody_watches():
         yield None
         return
     from rich.console import Console

@@ -22,6 +22,11 @@ def to_stdout(data: bytes) -> None:
         raise OutputError(f"cannot write standard output: {error.strerror}") from None
 
 
+def somebody_watches() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def to_stderr(line: str) -> None:
     """Tell people, if anybody listens."""
     with contextlib.suppress(OSError, ValueError, AttributeError):

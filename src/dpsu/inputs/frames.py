@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +15,12 @@ from dpsu.inputs.columns import pick
 
 def is_frame(data: Any) -> bool:
     """Whether narwhals knows this object as a frame."""
-    try:
+    known: Any = None
+    with contextlib.suppress(nw.exceptions.DuplicateError):
         known = nw.from_native(data, pass_through=True)
-    except nw.exceptions.DuplicateError:
-        raise ParameterError("the frame has columns of the same name; rename them") from None
+    if known is None and data is not None:
+        # Raised on its own: in a pivoted frame the names in narwhals' error are values.
+        raise ParameterError("the frame has columns of the same name; rename them")
     return isinstance(known, (nw.DataFrame, nw.LazyFrame))
 
 

@@ -25,6 +25,7 @@ from dpsu.inputs.columns import pick
 RowsRead = Callable[[int], None]
 JSON_BLOCK = 1 << 24
 LINES_TO_KNOW_COLUMNS = 1000
+LONGEST_HEADER = 1 << 20
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
 
 
@@ -85,7 +86,7 @@ def read_json_lines(source: Any, columns: Sequence[str], what: str, tick: RowsRe
             table = pa.json.read_json(
                 pa.BufferReader(data), pa.json.ReadOptions(block_size=JSON_BLOCK), options
             )
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             continue
         tick(len(table))
         return table.select(list(columns))
@@ -106,14 +107,19 @@ def read_public(text: str, kind: str) -> pa.Table:
     return pa.table({n: pa.array(c, pa.string()) for n, c in zip(header, cells, strict=True)})
 
 
-def _first_line(source: Any) -> Any:
-    """Up to the end of the header; a quoted line break inside it belongs to it."""
-    line = b""
-    while True:
+def _first_line(source: Any) -> bytes:
+    """Up to the end of the header; a quoted line break inside it belongs to it.
+
+    A quote that never closes must not make a header of the whole file.
+    """
+    line, quoted = bytearray(), False
+    while len(line) < LONGEST_HEADER:
         byte = source.read(1)
         line += byte
-        if not byte or (byte == b"\n" and line.count(b'"') % 2 == 0):
-            return line
+        quoted ^= byte == b'"'
+        if not byte or (byte == b"\n" and not quoted):
+            break
+    return bytes(line)
 
 
 def _keys(data: bytes) -> list[str]:
