@@ -9,15 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from dpsu.contributions import Contributions, intern
+from dpsu.contributions import Contributions
 from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
+from dpsu.pairs import Rows, intern
 from dpsu.plan import Plan
 from dpsu.policies import Policy
 
 Users = list[list[int]]
+
+
+def listed_users(rows: Rows) -> list[str]:
+    """The user of each row of what was read in one part."""
+    (part,) = rows.parts
+    return [str(user) for user in part()[0].to_pylist()]
 
 
 def random_users(
@@ -37,7 +44,7 @@ def random_users(
 def contributions(users: Sequence[Sequence[int]], n_items: int) -> Contributions:
     start = np.concatenate([[0], np.cumsum([len(items) for items in users])]).astype(np.int64)
     items = np.array([item for held in users for item in held], np.int32)
-    return Contributions(start, start[1:].copy(), items, None, n_items)
+    return Contributions(start[:-1].copy(), start[1:].copy(), items, None, n_items)
 
 
 def policy_weights(policy: Policy, users: Sequence[Sequence[int]], n_items: int) -> np.ndarray:

@@ -280,11 +280,11 @@ def test_arrays_of_items_are_not_added_up() -> None:
 
 
 def test_columns_of_different_lengths() -> None:
-    from dpsu.contributions import Rows, intern
+    from dpsu.pairs import intern, rows_of
 
     one, two = pa.chunked_array([[1]]), pa.chunked_array([["a", "b"]])
     with pytest.raises(dpsu.DataError, match="different lengths"):
-        intern(Rows(one, two, None, ("user", "item", None)))
+        intern(rows_of(one, two, None, ("user", "item", None)))
 
 
 def test_no_type_is_guessed_from_one_users_row(tmp_path: Path) -> None:

@@ -170,11 +170,13 @@ def test_commands_say_nothing(name: str, tmp_path: Path) -> None:
 
 
 def test_intermediate_objects_do_not_print_themselves() -> None:
-    from dpsu.contributions import Rows, intern
     from dpsu.ids import Ids
+    from dpsu.pairs import intern, rows_of
 
     users, items = zip(*rows(), strict=True)
-    read = Rows(pa.chunked_array([users]), pa.chunked_array([items]), None, ("user", "item", None))
+    read = rows_of(
+        pa.chunked_array([users]), pa.chunked_array([items]), None, ("user", "item", None)
+    )
     pairs = intern(read)
     for private in (read, pairs, pairs.users, Ids(pa.array(items, pa.large_string()))):
         assert_clean(repr(private) + str(private))

@@ -10,11 +10,13 @@ import pytest
 from scipy import stats
 
 from dpsu import bounding
-from dpsu.contributions import Contributions, Rows, arrange, intern
+from dpsu.contributions import Contributions, arrange
 from dpsu.ids import Ids
 from dpsu.inputs.public import read_prior
 from dpsu.kernels import threads
+from dpsu.pairs import Rows, intern, rows_of
 from dpsu.policies import order
+from tests.databases import listed_users
 
 
 def text(values: list[str]) -> Ids:
@@ -79,7 +81,7 @@ def test_scarce_puts_candidates_first_scarcest_first() -> None:
 
 
 def rows(users: list[str], items: list[str]) -> Rows:
-    return Rows(
+    return rows_of(
         pa.chunked_array([pa.array(users)]),
         pa.chunked_array([pa.array(items)]),
         None,
@@ -142,7 +144,7 @@ def test_users_are_ordered_uniformly() -> None:
 
 def test_local_counts_order_a_user_and_ties_keep_the_item_order() -> None:
     given = Contributions(
-        np.array([0, 4, 4, 6]),
+        np.array([0, 4, 4]),
         np.array([4, 4, 6]),
         np.array([0, 1, 2, 3, 1, 2], np.int32),
         np.array([1, 3, 1, 3, 2, 2], np.int32),
@@ -155,7 +157,8 @@ def test_local_counts_order_a_user_and_ties_keep_the_item_order() -> None:
 def test_grouping_merges_duplicates_and_counts_them(given: bool) -> None:
     pairs = intern(rows(["a", "b", "a", "a", "b"], ["x", "y", "x", "z", "y"]))
     if given:
-        pairs = replace(pairs, counts=np.array([3, 1, 4, 1, 2**31 - 1], np.int32))
+        counts = np.array([3, 1, 4, 1, 2**31 - 1], np.int32)
+        pairs = replace(pairs, blocks=[replace(pairs.blocks[0], counts=counts)])
     grouped = arrange(pairs, np.arange(2), np.arange(3), counted=True)
     assert grouped.counts is not None
     held = [
@@ -196,7 +199,7 @@ def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
     from dpsu.keys import Key
 
     data = [["a"], ["b"], ["c"]]
-    one = from_iterable(data, ("user", "item"), Key.from_insecure_seed(1)).user.to_pylist()
-    two = from_iterable(data, ("user", "item"), Key.from_insecure_seed(2)).user.to_pylist()
+    one = listed_users(from_iterable(data, ("user", "item"), Key.from_insecure_seed(1)))
+    two = listed_users(from_iterable(data, ("user", "item"), Key.from_insecure_seed(2)))
     assert len(set(one)) == 3
     assert not set(one) & set(two)

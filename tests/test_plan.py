@@ -71,7 +71,7 @@ def test_a_plan_is_frozen() -> None:
 def test_plan_and_release_take_the_same_options() -> None:
     planned = set(inspect.signature(dpsu.plan).parameters)
     released = set(inspect.signature(dpsu.release).parameters)
-    assert released - planned == {"data", "strict", "format", "progress"}
+    assert released - planned == {"data", "strict", "format", "memory_limit", "progress"}
     assert planned <= released
 
 

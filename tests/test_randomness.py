@@ -19,6 +19,7 @@ from dpsu.inputs.iterables import from_iterable
 from dpsu.kernels.grouping import keep_sample
 from dpsu.kernels.hashing import first_words
 from dpsu.keys import Key, prefix
+from tests.databases import listed_users
 
 N = 3000
 REPEATS = 200
@@ -37,7 +38,7 @@ def order_hashes(key: Key) -> np.ndarray:
 
 def listed_ids(key: Key) -> np.ndarray:
     rows = from_iterable([{"a"}] * N, ("user", "item"), key)
-    return np.array([int(u[:16], 16) for u in rows.user.to_pylist()], np.float64) / 2.0**64
+    return np.array([int(u[:16], 16) for u in listed_users(rows)], np.float64) / 2.0**64
 
 
 def kept_of_long_users(key: Key) -> np.ndarray:

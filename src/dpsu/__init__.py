@@ -1,7 +1,14 @@
 """Differentially private set union: release as many items as possible, prove what it costs."""
 
 from dpsu.audit import Audit, audit
-from dpsu.errors import DataError, DataWarning, DpsuError, OutputError, ParameterError
+from dpsu.errors import (
+    DataError,
+    DataWarning,
+    DpsuError,
+    OutputError,
+    ParameterError,
+    ResourceError,
+)
 from dpsu.plan import Plan, plan
 from dpsu.privacy import Privacy
 from dpsu.release import Release, release
@@ -18,6 +25,7 @@ __all__ = [
     "Plan",
     "Privacy",
     "Release",
+    "ResourceError",
     "audit",
     "plan",
     "release",

@@ -21,11 +21,11 @@ def sample(
     """Keep the `max_items` items of each user with the smallest salted hash of (user, item).
 
     Removing a user leaves everyone else's sample as it was. Hashes are given per user and per item,
-    in the order of `contributions`.
+    in the order of `contributions`, which is used up: its items are overwritten.
     """
     if contributions.sizes.max(initial=0) <= max_items:
         return contributions
-    stop, items = contributions.stop.copy(), contributions.items.copy()
+    stop, items = contributions.stop.copy(), contributions.items
     in_even_ranges(
         lambda first, last: grouping.keep_sample(
             contributions.start, stop, items, max_items, user_hash, item_hash, first, last
@@ -37,5 +37,5 @@ def sample(
 
 def first(contributions: Contributions, max_items: int) -> Contributions:
     """Keep the first `max_items` items of each user in the user's own order."""
-    stop = np.minimum(contributions.stop, contributions.start[:-1] + max_items)
+    stop = np.minimum(contributions.stop, contributions.start + max_items)
     return replace(contributions, stop=stop, counts=None)

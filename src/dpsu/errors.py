@@ -5,7 +5,8 @@
     DpsuError
     ├── ParameterError (ValueError)   an option is out of range, missing or does not fit the others
     ├── DataError      (ValueError)   the data cannot be read as rows of (user, item)
-    └── OutputError    (OSError)      the result cannot be written where it was asked for
+    ├── OutputError    (OSError)      the result cannot be written where it was asked for
+    └── ResourceError  (MemoryError)  neither memory nor disk has room for the data
     DataWarning        (UserWarning)  the data can be used, but the curator should know something
 
 A message names what was typed, the bound and the fix. It never contains a value from the data, and
@@ -34,6 +35,10 @@ class DataError(DpsuError, ValueError):
 
 class OutputError(DpsuError, OSError):
     """The result cannot be written where it was asked for."""
+
+
+class ResourceError(DpsuError, MemoryError):
+    """Neither memory nor disk has room for the data."""
 
 
 class DataWarning(UserWarning):

@@ -128,6 +128,7 @@ def release(
     insecure_seed: int | None = None,
     strict: bool = False,
     format: str | None = None,
+    memory_limit: int | str | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Release as many items of the users' union as differential privacy allows.
@@ -175,6 +176,9 @@ def release(
         Refuse rows without user or item instead of dropping them.
     format : {"parquet", "csv", "tsv", "jsonl"}, optional
         Format of files whose name does not say it.
+    memory_limit : int or str, optional
+        Keep at most so much of the rows in memory (bytes, or text such as ``"4GB"``), the rest in
+        temporary files without a name; by default 60 % of what is available.
     progress : callable, optional
         Called with the name of the stage and the number of rows read so far.
 
@@ -189,7 +193,8 @@ def release(
 
     Cost
     ----
-    Linear in the rows; about 40 bytes of memory per row plus the distinct strings.
+    Linear in the rows; about 16 bytes of memory per row plus the distinct strings; rows
+    beyond `memory_limit` go to disk.
 
     Examples
     --------
@@ -206,10 +211,11 @@ def release(
     Gopi et al., Differentially Private Set Union, ICML 2020. Carvalho et al., Incorporating Item
     Frequency for Differentially Private Set Union, AAAI 2022.
     """
-    from dpsu.contributions import intern
     from dpsu.engines import local
     from dpsu.inputs import public
     from dpsu.inputs.reading import read
+    from dpsu.memory import Memory, parse_size
+    from dpsu.pairs import intern
 
     known_prior = None if prior is None else public.read_prior(prior, item)
     known_items = None if public_items is None else public.read_public_items(public_items, item)
@@ -237,6 +243,7 @@ def release(
     else:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
         key = Key.from_insecure_seed(insecure_seed)
+    memory = Memory(parse_size(memory_limit))
     tell = progress or (lambda stage, rows: None)
     rows_read = 0
 
@@ -246,26 +253,23 @@ def release(
         tell("reading", rows_read)
 
     tell("reading", 0)
-    # Nothing here keeps the rows: once they are interned their memory is free again.
-    pairs = intern(
-        read(
-            data,
-            user=user,
-            item=item,
-            count=count,
-            counted=chosen.order == "count",
-            key=key,
-            format=format,
-            tick=tick,
-        ),
-        strict=strict,
+    rows = read(
+        data,
+        user=user,
+        item=item,
+        count=count,
+        counted=chosen.order == "count",
+        key=key,
+        format=format,
+        memory=memory,
     )
     items = local.run(
         chosen,
-        pairs,
+        intern(rows, strict=strict, memory=memory, tick=tick),
         key,
         prior=known_prior,
         public=known_items,
+        memory=memory,
         stage=lambda name: tell(name, rows_read),
     )
     return Release(chosen, items)

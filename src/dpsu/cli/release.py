@@ -20,6 +20,12 @@ from dpsu.words import guarantee, summary
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @mechanism_options
 @format_option
+@click.option(
+    "--memory-limit",
+    metavar="SIZE",
+    help="Keep at most so much of the rows in memory (4GB, 500M), the rest in nameless temporary "
+    "files. Default 60 % of what is available.",
+)
 @click.option("--strict", is_flag=True, help="Refuse rows without user or item, and no rows.")
 @click.option(
     "--output",

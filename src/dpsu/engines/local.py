@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from dpsu import bounding
 from dpsu.coins import toss
-from dpsu.contributions import Contributions, Pairs, arrange
+from dpsu.contributions import Contributions, arrange
 from dpsu.errors import DataError
 from dpsu.ids import Ids
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.keys import Key
+from dpsu.memory import Memory
+from dpsu.pairs import Pairs
 from dpsu.plan import Plan
 from dpsu.policies import order
 
@@ -32,10 +34,11 @@ def run(
     *,
     prior: Prior | None = None,
     public: PublicItems | None = None,
+    memory: Memory | None = None,
     stage: Stage = lambda name: None,
 ) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
-    items, weights = weigh(plan, pairs, key, prior=prior, public=public, stage=stage)
+    items, weights = weigh(plan, pairs, key, prior=prior, public=public, memory=memory, stage=stage)
     stage("tossing coins")
     released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
     found = items.values.filter(pa.array(released))
@@ -51,6 +54,7 @@ def weigh(
     *,
     prior: Prior | None = None,
     public: PublicItems | None = None,
+    memory: Memory | None = None,
     stage: Stage = lambda name: None,
 ) -> tuple[Ids, NDArray[np.int64]]:
     """Items in their order and their weights. PRIVATE: weights never leave the engine."""
@@ -59,13 +63,15 @@ def weigh(
             f"there are more users than this plan is proved for (at most {plan.max_users:,}); "
             "lower max_items or passes, or choose weighted-gaussian, which has no such limit"
         )
-    if public is not None:
-        pairs = pairs.without_items(public.as_type(pairs.items.values.type))
     stage("grouping by user")
     user_order = order.hash_order(pairs.users, key.salt("user order"))
     item_order = _item_order(plan, pairs.items, key, prior)
+    if public is not None:
+        item_order = item_order[~public.among(pairs.items)[item_order]]
     users, items = pairs.users.take(user_order), pairs.items.take(item_order)
-    contributions = arrange(pairs, user_order, item_order, counted=plan.order == "count")
+    contributions = arrange(
+        pairs, user_order, item_order, counted=plan.order == "count", memory=memory
+    )
     stage("weighing items")
     bounded = _bound(plan, contributions, users, items, key)
     return items, plan.policy.weights(bounded)

@@ -23,7 +23,6 @@ def pick(
             near = difflib.get_close_matches(name, shown, n=3, cutoff=0.6 if typed else 0.7)
             hint = f"did you mean {' or '.join(repr(n) for n in near)}?"
             if not near:
-                hint = f"none of its {len(existing)} columns has a name like that"
-                hint += "" if typed else "; is there a header?"
+                hint = "no column has a name like that" + ("" if typed else "; is there a header?")
             raise ParameterError(f"there is no column {name!r} in {where}; {hint}")
     return list(wanted)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import textual
 from dpsu.inputs.columns import pick
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
-from dpsu.inputs.textual import RowsRead
-from dpsu.kernels.threads import WORKERS
+from dpsu.inputs.textual import ReadTable
+
+# A row group of more rows is read batch by batch: one core, but little memory.
+LARGEST_GROUP = 1 << 22
 
 
 def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Path]:
@@ -55,19 +58,29 @@ def _no_file(source: str) -> str:
     return f"there is no file {source!r}"
 
 
-def read(path: Path, columns: Sequence[str], format_: str | None, tick: RowsRead) -> pa.Table:
-    """Read the wanted columns of one file, or of standard input."""
+@dataclass(frozen=True, repr=False)
+class Source:
+    """A file to be read: functions that each read some of its rows, in order.
+
+    `known_rows` is how many there are where the file says so, else 0.
+    """
+
+    tables: Iterable[ReadTable]
+    known_rows: int = 0
+
+
+def open_rows(path: Path, columns: Sequence[str], format_: str | None) -> Source:
+    """Open one file, or standard input, to read the wanted columns."""
     piped = str(path) == STDIN
     what = "standard input" if piped else f"{path.name!r}"
     kind = format_ or ("csv" if piped else format_of(path))
     if not piped and path.stat().st_size == 0 and kind != "jsonl":
         raise DataError(f"{what} is empty; it should at least have a header")
     if kind == "parquet":
-        return _read_parquet(path, columns, what, tick)
-    source = _open(path)
+        return _open_parquet(path, columns, what)
     if kind == "jsonl":
-        return textual.read_json_lines(source, columns, what, tick)
-    return textual.read_csv(source, str(kind), columns, what, tick)
+        return Source(textual.read_json_lines(_open(path), columns, what))
+    return Source(textual.read_csv(_open(path), str(kind), columns, what))
 
 
 def read_public_table(path: Path) -> pa.Table:
@@ -87,7 +100,7 @@ def read_public_table(path: Path) -> pa.Table:
     )
 
 
-def _read_parquet(path: Path, columns: Sequence[str], what: str, tick: RowsRead) -> pa.Table:
+def _open_parquet(path: Path, columns: Sequence[str], what: str) -> Source:
     broken = f"{what} is not a Parquet file, or it is damaged"
     piped = pa.py_buffer(sys.stdin.buffer.read()) if str(path) == STDIN else None
 
@@ -96,25 +109,35 @@ def _read_parquet(path: Path, columns: Sequence[str], what: str, tick: RowsRead)
         return pa.parquet.ParquetFile(source, memory_map=piped is None, **options)
 
     whole = without_values(opened, broken)
-    schema = whole.schema_arrow
+    schema, metadata = whole.schema_arrow, whole.metadata
     pick(columns, schema.names, what)
     # Columns that Parquet already stores as dictionaries need not be spelled out and hashed again.
     types = {name: schema.field(name).type for name in columns}
     text = [n for n, t in types.items() if pa.types.is_string(t) or pa.types.is_large_string(t)]
 
+    def open_dictionaries() -> pa.parquet.ParquetFile:
+        return opened(metadata=metadata, read_dictionary=text)
+
     def read_group(group: int) -> pa.Table:
-        file = opened(metadata=whole.metadata, read_dictionary=text)
-        return file.read_row_group(group, columns=list(columns), use_threads=False)
+        return without_values(
+            lambda: open_dictionaries().read_row_group(
+                group, columns=list(columns), use_threads=False
+            ),
+            broken,
+        )
 
-    def groups() -> pa.Table:
-        tables = [opened(read_dictionary=text).schema_arrow.empty_table().select(list(columns))]
-        with ThreadPoolExecutor(WORKERS) as pool:
-            for table in pool.map(read_group, range(whole.num_row_groups)):
-                tables.append(table.select(list(columns)))
-                tick(len(table))
-        return pa.concat_tables(tables)
+    def tables() -> Iterator[ReadTable]:
+        # An empty one first: a column without rows has a type all the same.
+        yield schema.empty_table
+        for group in range(metadata.num_row_groups):
+            if metadata.row_group(group).num_rows <= LARGEST_GROUP:
+                yield partial(read_group, group)
+            else:
+                file = without_values(open_dictionaries, broken)
+                batches = file.iter_batches(LARGEST_GROUP, [group], columns=list(columns))
+                yield from textual.tables_of(batches, broken)
 
-    return without_values(groups, broken)
+    return Source(tables(), metadata.num_rows)
 
 
 def _open(path: Path) -> Any:

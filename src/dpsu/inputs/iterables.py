@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsu.contributions import Rows
 from dpsu.errors import DataError, DataWarning, ParameterError, without_values
 from dpsu.keys import Key
+from dpsu.pairs import Rows, rows_of
 
 Collections = (list, set, frozenset)
 
@@ -72,7 +72,7 @@ def _rows(
         )
         return pa.chunked_array([array])
 
-    return Rows(
+    return rows_of(
         column("user", users),
         column("item", items),
         None if counts is None else column("count", counts),

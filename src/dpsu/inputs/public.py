@@ -130,6 +130,12 @@ class PublicItems:
         )
         return typed.unique()
 
+    def among(self, items: Ids) -> NDArray[np.bool_]:
+        """Which of the private items are known."""
+        known = pc.is_in(items.values, value_set=self.as_type(items.values.type))
+        found: NDArray[np.bool_] = known.to_numpy(zero_copy_only=False)
+        return found
+
 
 def read_public_items(source: Any, item: str = "item") -> PublicItems:
     """Read items from an iterable, a table with a column of items, or a .txt file of lines."""

@@ -1,4 +1,4 @@
-"""Anything that holds (user, item) rows, read into Arrow columns."""
+"""Anything that holds (user, item) rows, read part by part into Arrow columns."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsu.contributions import Rows
-from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.ids import type_name
+from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
-from dpsu.inputs.textual import RowsRead
+from dpsu.inputs.textual import ReadTable
 from dpsu.keys import Key
+from dpsu.memory import Memory
+from dpsu.pairs import Part, Rows
+
+# Frames are interned in slices, so that what is made of them on the way stays small.
+ROWS_AT_ONCE = 1 << 21
 
 
 def read(
@@ -25,12 +28,12 @@ def read(
     counted: bool,
     key: Key,
     format: str | None = None,
-    tick: RowsRead = lambda rows: None,
+    memory: Memory | None = None,
 ) -> Rows:
-    """Read `data`, whatever it is, into columns of users, items and perhaps local counts.
+    """Rows of `data`, whatever it is: columns of users, items and perhaps local counts.
 
     `counted` says that local counts matter (they come from `count`, from mappings of items to
-    counts, or from repeated rows); `tick` is told how many rows were read.
+    counts, or from repeated rows).
     """
     if isinstance(data, (str, os.PathLike)):
         data = [data]
@@ -42,13 +45,15 @@ def read(
         and data
         and all(isinstance(part, (str, os.PathLike)) for part in data)
     ):
-        paths = files.expand(data, format)
-        tables = [files.read(path, names, format, tick) for path in paths]
-        return _from_tables(tables, user, item, count)
+        sources = [files.open_rows(path, names, format) for path in files.expand(data, format)]
+        if memory is not None:
+            memory.expect(sum(source.known_rows for source in sources))
+        tables = (table for source in sources for table in source.tables)
+        return Rows((_columns(table, names) for table in tables), (user, item, count))
     if frames.is_frame(data):
         table = frames.to_arrow(data, names)
-        tick(len(table))
-        return _from_tables([table], user, item, count)
+        starts = range(0, max(1, len(table)), ROWS_AT_ONCE)
+        return Rows([_slice(table, first, names) for first in starts], (user, item, count))
     if count is not None:
         raise ParameterError(
             f"count={count!r} names a column, but the data has none; give a table, or a mapping of "
@@ -64,40 +69,13 @@ def read(
     )
 
 
-def _from_tables(tables: list[pa.Table], user: str, item: str, count: str | None) -> Rows:
-    return Rows(
-        _joined(user, [table[user] for table in tables]),
-        _joined(item, [table[item] for table in tables]),
-        _joined(count, [table[count] for table in tables]) if count else None,
-        (user, item, count),
-    )
+def _slice(table: pa.Table, first: int, names: list[str]) -> Part:
+    return _columns(lambda: table.slice(first, ROWS_AT_ONCE), names)
 
 
-def _joined(name: str, columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    families = {_family(column.type) for column in columns} - {"nothing"}
-    if len(families) > 1:
-        raise DataError(
-            f"column {name!r} is {' in one file and '.join(sorted(families))} in another; make "
-            "them the same"
-        )
-    types = {column.type for column in columns}
-    if len(types) > 1 and families <= {"integers", "text"}:
-        common = pa.int64() if families == {"integers"} else pa.large_string()
-        columns = without_values(
-            lambda: [column.cast(common) for column in columns],
-            f"column {name!r} has integers beyond 64 bits; convert it to text",
-        )
-    return pa.chunked_array(
-        [chunk for column in columns for chunk in column.chunks], columns[0].type
-    )
+def _columns(read_table: ReadTable, names: list[str]) -> Part:
+    def part() -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray | None]:
+        table = read_table()
+        return table[names[0]], table[names[1]], table[names[2]] if len(names) > 2 else None
 
-
-def _family(type_: pa.DataType) -> str:
-    value = type_.value_type if pa.types.is_dictionary(type_) else type_
-    if pa.types.is_null(value):
-        return "nothing"
-    if pa.types.is_integer(value):
-        return "integers"
-    if pa.types.is_string(value) or pa.types.is_large_string(value):
-        return "text"
-    return type_name(value)
+    return part

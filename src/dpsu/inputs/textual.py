@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -22,15 +23,16 @@ import pyarrow.json
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 
-RowsRead = Callable[[int], None]
-JSON_BLOCK = 1 << 24
-LINES_TO_KNOW_COLUMNS = 1000
+ReadTable = Callable[[], pa.Table]
+
+BLOCK = 1 << 23
+LOOK_AHEAD, LONGEST_LOOK_AHEAD = 1 << 20, 1 << 26
 LONGEST_HEADER = 1 << 20
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
 
 
-def read_csv(source: Any, kind: str, columns: Sequence[str], what: str, tick: RowsRead) -> pa.Table:
-    """Read columns of a CSV or TSV file with a header, as text, block by block."""
+def read_csv(source: Any, kind: str, columns: Sequence[str], what: str) -> Iterator[ReadTable]:
+    """Columns of a CSV or TSV file with a header, as text, block by block."""
     delimiter = "\t" if kind == "tsv" else ","
     broken = (
         f"{what} is not {kind.upper()} in UTF-8: cells do not line up under the header, or bytes "
@@ -52,9 +54,10 @@ def read_csv(source: Any, kind: str, columns: Sequence[str], what: str, tick: Ro
         if header.count(name) > 1:
             raise ParameterError(f"{what} has more than one column {name!r}; rename them")
 
-    def collect() -> pa.Table:
-        reader = pa.csv.open_csv(
+    reader = without_values(
+        lambda: pa.csv.open_csv(
             pa.PythonFile(_Rejoined(first, source), mode="r"),
+            read_options=pa.csv.ReadOptions(block_size=BLOCK),
             parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=list(columns),
@@ -64,33 +67,35 @@ def read_csv(source: Any, kind: str, columns: Sequence[str], what: str, tick: Ro
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
-        )
-        return pa.Table.from_batches(_counted(reader, tick), reader.schema)
+        ),
+        broken,
+    )
+    # An empty one first: a column without rows has a type all the same.
+    return chain([reader.schema.empty_table], tables_of(reader, broken))
 
-    return without_values(collect, broken)
 
-
-def read_json_lines(source: Any, columns: Sequence[str], what: str, tick: RowsRead) -> pa.Table:
-    """Read keys of JSON objects, one a line; each key is all text or all integers."""
+def read_json_lines(source: Any, columns: Sequence[str], what: str) -> Iterator[ReadTable]:
+    """Keys of JSON objects, one a line, block by block; each key is all text or all integers."""
     broken = f"{what} is not JSON lines in UTF-8, or a column mixes types"
-    data = without_values(source.read, broken)
-    if not data.strip():
-        return pa.table({name: pa.nulls(0, pa.string()) for name in columns})
-    pick(columns, without_values(lambda: _keys(data), broken), what, typed=False)
-    for types in itertools.product((pa.string(), pa.int64()), repeat=len(columns)):
-        options = pa.json.ParseOptions(
-            explicit_schema=pa.schema(list(zip(columns, types, strict=True))),
-            unexpected_field_behavior="ignore",
-        )
-        try:
-            table = pa.json.read_json(
-                pa.BufferReader(data), pa.json.ReadOptions(block_size=JSON_BLOCK), options
-            )
-        except pa.ArrowException:
-            continue
-        tick(len(table))
-        return table.select(list(columns))
-    raise DataError(broken)
+    head, found, keys = without_values(lambda: _look_ahead(source, columns), broken)
+    if not head.strip():
+        empty = pa.table({name: pa.nulls(0, pa.string()) for name in columns})
+        return iter([lambda: empty])
+    pick(columns, keys, what, typed=False)
+    options = pa.json.ParseOptions(
+        explicit_schema=pa.schema([(name, found.get(name, pa.string())) for name in columns]),
+        unexpected_field_behavior="ignore",
+    )
+    reader = without_values(
+        lambda: pa.json.open_json(
+            pa.PythonFile(_Rejoined(head, source), mode="r"),
+            pa.json.ReadOptions(block_size=BLOCK),
+            options,
+        ),
+        broken,
+    )
+    # An empty one first: a column without rows has a type all the same.
+    return chain([reader.schema.empty_table], tables_of(reader, broken))
 
 
 def read_public(text: str, kind: str) -> pa.Table:
@@ -122,18 +127,37 @@ def _first_line(source: Any) -> bytes:
     return bytes(line)
 
 
-def _keys(data: bytes) -> list[str]:
+def _look_ahead(
+    source: Any, columns: Sequence[str]
+) -> tuple[bytes, dict[str, pa.DataType], list[str]]:
+    """The first bytes, the type of each column by its first value, and the keys that were seen.
+
+    Lines are read until every column had a value; a column that has none for long is text.
+    """
+    head, parsed = bytearray(), 0
+    types: dict[str, pa.DataType] = {}
     keys: dict[str, None] = {}
-    for line in itertools.islice(io.BytesIO(data), LINES_TO_KNOW_COLUMNS):
-        if line.strip():
-            keys |= dict.fromkeys(json.loads(line))
-    return list(keys)
+    at_end = False
+    while not at_end and len(types) < len(columns) and len(head) < LONGEST_LOOK_AHEAD:
+        chunk = source.read(LOOK_AHEAD)
+        head += chunk
+        at_end = not chunk
+        end = len(head) if at_end else head.rfind(b"\n") + 1
+        for line in bytes(head[parsed:end]).split(b"\n"):
+            if line.strip() and len(types) < len(columns):
+                row = json.loads(line)
+                keys |= dict.fromkeys(row)
+                for name in set(columns) - set(types):
+                    if row.get(name) is not None:
+                        types[name] = pa.int64() if isinstance(row[name], int) else pa.string()
+        parsed = max(end, parsed)
+    return bytes(head), types, list(keys)
 
 
-def _counted(reader: Any, tick: RowsRead) -> Iterator[pa.RecordBatch]:
-    for batch in reader:
-        tick(batch.num_rows)
-        yield batch
+def tables_of(batches: Any, broken: str) -> Iterator[ReadTable]:
+    """One table for each batch, read when it is asked for; `broken` says what a failure means."""
+    while (batch := without_values(lambda: next(batches, None), broken)) is not None:
+        yield partial(pa.Table.from_batches, [batch])
 
 
 class _Rejoined(io.RawIOBase):
@@ -148,6 +172,7 @@ class _Rejoined(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if self._first:
-            first, self._first = self._first, b""
+            size = len(self._first) if size < 0 else size
+            first, self._first = self._first[:size], self._first[size:]
             return first
         return bytes(self._rest.read(size))

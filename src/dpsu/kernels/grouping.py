@@ -1,7 +1,8 @@
-"""Rows into users: two counting sorts, duplicates merged, long users sampled.
+"""Rows into groups: users in order, the items of each in order and once.
 
-User u owns the places ``start[u]`` to ``start[u + 1]`` of the arrays throughout; what it holds ends
-at ``stop[u]``. Loops take a range of items or users, so that ranges can run side by side.
+Rows are first dealt to buckets of users that follow each other in the order. A bucket is small, so
+that it is sorted inside the cache of one core, by users and then items, digit by digit; duplicates
+then stand side by side. User u holds ``items[start[u]:stop[u]]``.
 """
 
 from __future__ import annotations
@@ -20,84 +21,108 @@ Int64 = NDArray[np.int64]
 LARGEST_COUNT = 2**31 - 1
 
 
-@njit(cache=True, nogil=True)
-def places(codes: Int32, position: Int32) -> Int64:
-    """Where the rows of each user, or of each item, start in their order."""
-    start = np.zeros(len(position) + 1, np.int64)
-    for row in range(len(codes)):
-        start[position[codes[row]] + 1] += 1
-    for k in range(len(position)):
-        start[k + 1] += start[k]
-    return start
+DIGIT = 11
 
 
 @njit(cache=True, nogil=True)
-def by_item(
+def bucket_sizes(users: Int32, user_position: Int32, shift: int, sizes: Int64) -> None:
+    """How many rows of a block belong to each bucket of 2^shift users; `sizes` starts as zeros."""
+    for row in range(len(users)):
+        sizes[user_position[users[row]] >> shift] += 1
+
+
+@njit(cache=True, nogil=True)
+def deal(
     users: Int32,
     items: Int32,
     counts: Int32,
     user_position: Int32,
     item_position: Int32,
-    item_start: Int64,
-    first: int,
-    last: int,
-    sorted_users: Int32,
-    sorted_counts: Int32,
+    shift: int,
+    cursor: Int64,
+    dealt_users: Int32,
+    dealt_items: Int32,
+    dealt_counts: Int32,
 ) -> None:
-    """Bring the rows of items `first` to `last` to their places; `counts` may be empty."""
-    cursor = item_start[first:last].copy()
-    for row in range(len(items)):
-        k = item_position[items[row]] - first
-        if 0 <= k < last - first:
-            at = cursor[k]
-            cursor[k] = at + 1
-            sorted_users[at] = user_position[users[row]]
-            if len(counts) > 0:
-                sorted_counts[at] = counts[row]
+    """Bring the rows of a block to their buckets, from `cursor` on.
+
+    If `dealt_counts` is not empty it gets the counts, or ones if `counts` is empty.
+    """
+    for row in range(len(users)):
+        user = user_position[users[row]]
+        at = cursor[user >> shift]
+        cursor[user >> shift] = at + 1
+        dealt_users[at] = user
+        dealt_items[at] = item_position[items[row]]
+        if len(dealt_counts) > 0:
+            dealt_counts[at] = counts[row] if len(counts) > 0 else 1
 
 
 @njit(cache=True, nogil=True)
-def by_user(
-    item_start: Int64,
-    sorted_users: Int32,
-    sorted_counts: Int32,
-    start: Int64,
-    stop: Int64,
+def sort_bucket(
+    users: Int32,
     items: Int32,
     counts: Int32,
-    first: int,
-    last: int,
+    first_user: int,
+    item_bits: int,
+    key_bits: int,
+    start: Int64,
+    stop: Int64,
 ) -> None:
-    """Collect the items of users `first` to `last`, ascending, each once.
+    """Sort the rows of a bucket in place, each item of a user once; rows of item -1 are dropped.
 
-    `counts` may be empty; if it is not, rows add up their counts, or one each without any given.
+    `start` and `stop` are those of the users of the bucket, relative to it. `counts` may be empty;
+    if it is not, repeated rows add up theirs.
     """
-    # Where each user's next item goes and which item was its latest, side by side: users come up at
-    # random, and a second place in memory would be a second cache miss for every row.
-    state = np.empty((last - first, 2), np.int64)
-    for u in range(first, last):
-        state[u - first, 0] = start[u]
-        state[u - first, 1] = -1
-    for k in range(len(item_start) - 1):
-        for at in range(item_start[k], item_start[k + 1]):
-            u = sorted_users[at] - first
-            if u < 0 or u >= last - first:
-                continue
-            end = state[u, 0]
-            # Items arrive in ascending order, so a duplicate is always the user's latest.
-            repeated = state[u, 1] == k
+    counted = len(counts) > 0
+    keys, spare = np.empty(len(users), np.uint64), np.empty(len(users), np.uint64)
+    tags, spare_tags = np.empty(len(counts), np.int32), np.empty(len(counts), np.int32)
+    rows = 0
+    for row in range(len(users)):
+        if items[row] >= 0:
+            user = np.uint64(users[row] - first_user)
+            keys[rows] = (user << np.uint64(item_bits)) | np.uint64(items[row])
+            if counted:
+                tags[rows] = counts[row]
+            rows += 1
+    passes = (key_bits + DIGIT - 1) // DIGIT
+    digit = np.uint64((key_bits + passes - 1) // passes)
+    mask = (np.uint64(1) << digit) - np.uint64(1)
+    cursor = np.empty(np.int64(mask) + 1, np.int64)
+    for step in range(passes):
+        by = np.uint64(step) * digit
+        cursor[:] = 0
+        for row in range(rows):
+            cursor[(keys[row] >> by) & mask] += 1
+        total = 0
+        for value in range(len(cursor)):
+            size = cursor[value]
+            cursor[value] = total
+            total += size
+        for row in range(rows):
+            value = (keys[row] >> by) & mask
+            at = cursor[value]
+            cursor[value] = at + 1
+            spare[at] = keys[row]
+            if counted:
+                spare_tags[at] = tags[row]
+        keys, spare = spare, keys
+        tags, spare_tags = spare_tags, tags
+    item_mask = (np.uint64(1) << np.uint64(item_bits)) - np.uint64(1)
+    row, end = 0, 0
+    for u in range(len(stop)):
+        start[u] = end
+        while row < rows and keys[row] >> np.uint64(item_bits) == np.uint64(u):
+            repeated = row > 0 and keys[row] == keys[row - 1]
             if not repeated:
-                items[end] = k
-                state[u, 0] = end + 1
-                state[u, 1] = k
-            if len(counts) > 0:
-                count: Any = sorted_counts[at] if len(sorted_counts) > 0 else 1
-                if repeated:
-                    counts[end - 1] = min(np.int64(counts[end - 1]) + count, LARGEST_COUNT)
-                else:
-                    counts[end] = count
-    for u in range(first, last):
-        stop[u] = state[u - first, 0]
+                items[end] = np.int32(keys[row] & item_mask)
+                if counted:
+                    counts[end] = tags[row]
+                end += 1
+            elif counted:
+                counts[end - 1] = min(np.int64(counts[end - 1]) + tags[row], LARGEST_COUNT)
+            row += 1
+        stop[u] = end
 
 
 @njit(cache=True, nogil=True)

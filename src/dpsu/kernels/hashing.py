@@ -41,6 +41,10 @@ _INITIAL_STATE = np.array(
     dtype=np.uint32,
 )  # fmt: skip
 
+# Short strings are hashed so many at a time; with the padding, so many bytes fill one block.
+LANES = 16
+ONE_BLOCK = 55
+
 _PRIME_1 = np.uint64(0x9E3779B185EBCA87)
 _PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _PRIME_3 = np.uint64(0x165667B19E3779F9)
@@ -119,6 +123,79 @@ def _finish(state: Words, block: Bytes, filled: int, length: int, schedule: Word
     _compress(state, block, schedule)
 
 
+@njit(cache=True, inline="always")
+def _first_word(high: Any, low: Any) -> Any:
+    return (np.uint64(high) << np.uint64(32)) | np.uint64(low)
+
+
+@njit(cache=True, inline="always")
+def _put(blocks: Words, lane: int, at: int, byte: Any) -> None:
+    blocks[at >> 2, lane] |= np.uint32(byte) << np.uint32(24 - 8 * (at & 3))
+
+
+@njit(cache=True)
+def _fill_lane(blocks: Words, lane: int, prefix: Bytes, data: Bytes, start: int, stop: int) -> None:
+    """Write the one padded block of prefix, length and string into a lane."""
+    blocks[:, lane] = 0
+    length = stop - start
+    for i in range(len(prefix)):
+        _put(blocks, lane, i, prefix[i])
+    at = len(prefix)
+    for i in range(8):
+        _put(blocks, lane, at + 7 - i, (length >> (8 * i)) & 0xFF)
+    at += 8
+    for i in range(length):
+        _put(blocks, lane, at + i, data[start + i])
+    _put(blocks, lane, at + length, 0x80)
+    blocks[15, lane] = np.uint32(8 * (64 + at + length))
+
+
+@njit(cache=True)
+def _finish_lanes(inner: Words, outer: Words, blocks: Words, states: Words, w: Words) -> None:
+    """HMAC of one block per lane, the key blocks being hashed already."""
+    for i in range(8):
+        states[i, :] = inner[i]
+    _compress_lanes(states, blocks, w)
+    blocks[:8] = states
+    blocks[8] = 0x80000000
+    blocks[9:15] = 0
+    blocks[15] = 8 * (64 + 32)
+    for i in range(8):
+        states[i, :] = outer[i]
+    _compress_lanes(states, blocks, w)
+
+
+@njit(cache=True)
+def _compress_lanes(states: Words, blocks: Words, w: Words) -> None:
+    """`_compress` on all lanes at once: inner loops over lanes become vector instructions."""
+    w[:16] = blocks
+    for i in range(16, 64):
+        for k in range(LANES):
+            x, y = w[i - 15, k], w[i - 2, k]
+            s0 = _rotate_right(x, 7) ^ _rotate_right(x, 18) ^ (x >> np.uint32(3))
+            s1 = _rotate_right(y, 17) ^ _rotate_right(y, 19) ^ (y >> np.uint32(10))
+            w[i, k] = np.uint32(w[i - 16, k] + s0 + w[i - 7, k] + s1)
+    # One row for each of a to h, and rounds that move names instead of rows: round i finds a in row
+    # -i modulo 8, b in the row behind it, and so on.
+    rows = states.copy()
+    for i in range(64):
+        a, b, c, d = (-i) & 7, (1 - i) & 7, (2 - i) & 7, (3 - i) & 7
+        e, f, g, h = (4 - i) & 7, (5 - i) & 7, (6 - i) & 7, (7 - i) & 7
+        constant = _ROUND_CONSTANTS[i]
+        for k in range(LANES):
+            now, was = rows[e, k], rows[a, k]
+            s1 = _rotate_right(now, 6) ^ _rotate_right(now, 11) ^ _rotate_right(now, 25)
+            choice = (now & rows[f, k]) ^ (~now & rows[g, k])
+            t1 = np.uint32(rows[h, k] + s1 + choice + constant + w[i, k])
+            s0 = _rotate_right(was, 2) ^ _rotate_right(was, 13) ^ _rotate_right(was, 22)
+            majority = (was & rows[b, k]) ^ (was & rows[c, k]) ^ (rows[b, k] & rows[c, k])
+            rows[d, k] = np.uint32(rows[d, k] + t1)
+            rows[h, k] = np.uint32(t1 + s0 + majority)
+    for i in range(8):
+        for k in range(LANES):
+            states[i, k] += rows[i, k]
+
+
 @njit(cache=True, nogil=True)
 def _first_words(
     inner: Words,
@@ -134,8 +211,24 @@ def _first_words(
     schedule = np.empty(64, np.uint32)
     state = np.empty(8, np.uint32)
     size = np.empty(8, np.uint8)
+    blocks = np.zeros((16, LANES), np.uint32)
+    states = np.empty((8, LANES), np.uint32)
+    schedules = np.empty((64, LANES), np.uint32)
+    in_lane = np.empty(LANES, np.int64)
+    filled_lanes = 0
+    room = ONE_BLOCK - len(prefix) - 8
     for k in range(first, last):
         start, stop = offsets[k], offsets[k + 1]
+        if stop - start <= room:
+            _fill_lane(blocks, filled_lanes, prefix, data, start, stop)
+            in_lane[filled_lanes] = k
+            filled_lanes += 1
+            if filled_lanes == LANES:
+                _finish_lanes(inner, outer, blocks, states, schedules)
+                for lane in range(LANES):
+                    words[in_lane[lane]] = _first_word(states[0, lane], states[1, lane])
+                filled_lanes = 0
+            continue
         for i in range(8):
             size[7 - i] = np.uint8((np.uint64(stop - start) >> np.uint64(8 * i)) & np.uint64(0xFF))
         state[:] = inner
@@ -159,7 +252,11 @@ def _first_words(
                 block[4 * i + j] = np.uint8((state[i] >> np.uint32(24 - 8 * j)) & np.uint32(0xFF))
         state[:] = outer
         _finish(state, block, 32, 64 + 32, schedule)
-        words[k] = (np.uint64(state[0]) << np.uint64(32)) | np.uint64(state[1])
+        words[k] = _first_word(state[0], state[1])
+    if filled_lanes > 0:
+        _finish_lanes(inner, outer, blocks, states, schedules)
+        for lane in range(filled_lanes):
+            words[in_lane[lane]] = _first_word(states[0, lane], states[1, lane])
 
 
 @njit(cache=True, inline="always")

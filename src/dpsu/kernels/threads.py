@@ -1,36 +1,65 @@
-"""Ranges of users or items to all cores: compiled loops release the interpreter lock."""
+"""Work to all cores: compiled loops release the interpreter lock."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 WORKERS = min(8, os.cpu_count() or 1)
 SMALL = 50_000
 
 
+def side_by_side(work: Callable[[int], object], n: int) -> None:
+    """Call ``work(k)`` for every k below `n`, in any order."""
+    if n < 2 or WORKERS == 1:
+        for k in range(n):
+            work(k)
+        return
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for _ in pool.map(work, range(n)):
+            pass
+
+
 def in_ranges(work: Callable[[int, int], object], n: int) -> None:
     """Call ``work(first, last)`` on ranges that together are ``range(n)``, in any order."""
-    _run(work, np.linspace(0, n, WORKERS + 1).astype(np.int64), n)
+    _in_ranges(work, np.linspace(0, n, WORKERS + 1).astype(np.int64), n)
 
 
 def in_even_ranges(work: Callable[[int, int], object], start: NDArray[np.int64]) -> None:
-    """The same over users or items, each range with about as many rows as the others."""
-    parts = np.linspace(0, start[-1], WORKERS + 1)
-    bounds = np.searchsorted(start, parts)
-    bounds[0], bounds[-1] = 0, len(start) - 1
-    _run(work, bounds, int(start[-1]))
+    """The same over users, each range with about as many rows as the others."""
+    rows = int(start[-1]) if len(start) else 0
+    bounds = np.searchsorted(start, np.linspace(0, rows, WORKERS + 1))
+    bounds[0], bounds[-1] = 0, len(start)
+    _in_ranges(work, bounds, rows)
 
 
-def _run(work: Callable[[int, int], object], bounds: NDArray[np.int64], rows: int) -> None:
+def _in_ranges(work: Callable[[int, int], object], bounds: NDArray[np.int64], rows: int) -> None:
     if rows < SMALL or WORKERS == 1:
         work(int(bounds[0]), int(bounds[-1]))
         return
+    side_by_side(lambda k: work(int(bounds[k]), int(bounds[k + 1])), len(bounds) - 1)
+
+
+def in_order_ahead(work: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
+    """What `work` makes of each, in order; workers are never far ahead of who takes it."""
     with ThreadPoolExecutor(WORKERS) as pool:
-        ranges = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-        for done in [pool.submit(work, first, last) for first, last in ranges if first < last]:
-            done.result()
+        ahead: deque[Future[Made]] = deque()
+        try:
+            for one in given:
+                ahead.append(pool.submit(work, one))
+                if len(ahead) > WORKERS:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()

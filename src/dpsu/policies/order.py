@@ -48,9 +48,12 @@ def scarce_order(
 
 
 def by_local_count(contributions: Contributions) -> Contributions:
-    """Each user's items by its own count, largest first; ties keep the order of items."""
+    """Each user's items by its own count, largest first; ties keep the order of items.
+
+    `contributions` is used up: its items are overwritten.
+    """
     assert contributions.counts is not None
-    counts, items = contributions.counts, contributions.items.copy()
+    counts, items = contributions.counts, contributions.items
     in_even_ranges(
         lambda first, last: grouping.sort_by_count(
             contributions.start, contributions.stop, items, counts, first, last
