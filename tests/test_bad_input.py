@@ -304,8 +304,10 @@ def test_no_type_is_guessed_from_one_users_row(tmp_path: Path) -> None:
 def test_names_of_columns_may_be_private(tmp_path: Path) -> None:
     path = tmp_path / "headless.csv"
     path.write_text(f"alice,{MARK}\nbob,{MARK}\n")
-    refused(path, "none of its 2 columns", dpsu.ParameterError)
-    refused(pd.DataFrame({MARK: [1], "x": [2]}), "none of its 2 columns", dpsu.ParameterError)
+    refused(path, "no column has a name like that", dpsu.ParameterError)
+    refused(
+        pd.DataFrame({MARK: [1], "x": [2]}), "no column has a name like that", dpsu.ParameterError
+    )
     nested = pa.table({"user": [1, 2], "item": [{MARK: 1}, {MARK: 2}]})
     refused(nested, "'item' has type struct;")
     path.write_text("user,item,item\n1,a,b\n")

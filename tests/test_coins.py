@@ -86,7 +86,7 @@ def test_slow_path_is_taken_and_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_last_word_is_not_a_rejection(monkeypatch: pytest.MonkeyPatch) -> None:
     """U just below 1 must release an item whose probability is 1."""
-    monkeypatch.setattr(coins, "first_words", lambda *a: np.full(1, 2**64 - 1, np.uint64))
+    monkeypatch.setattr(coins, "digests", lambda *a: np.full((1, 1), 2**64 - 1, np.uint64))
     monkeypatch.setattr(Key, "digest", lambda self, *a: b"\xff" * 32)
     sure = np.array([100 << 20], np.int64)
     key = Key.from_insecure_seed(1)

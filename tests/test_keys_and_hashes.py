@@ -14,7 +14,7 @@ from scipy import stats
 
 import dpsu
 from dpsu.ids import Ids
-from dpsu.kernels.hashing import first_words, hash_strings, hash_word
+from dpsu.kernels.hashing import digests, hash_strings, hash_word
 from dpsu.keys import Key, prefix, sized
 
 
@@ -33,11 +33,11 @@ def strings() -> list[bytes]:
 def test_hmac_is_the_standard_one(strings: list[bytes]) -> None:
     key = Key.from_os()
     for purpose, round_ in (("coin", 0), ("coin", 7), ("a much longer purpose " * 5, 1)):
-        words = first_words(key.secret, prefix(purpose, round_, 0), *packed(strings))
-        for word, string in zip(words.tolist(), strings, strict=True):
+        words = digests(key.secret, prefix(purpose, round_, 0), *packed(strings), 4)
+        for word, string in zip(words, strings, strict=True):
             message = prefix(purpose, round_, 0) + sized(string)
             expected = hmac.new(key.secret, message, hashlib.sha256).digest()
-            assert word == int.from_bytes(expected[:8], "big")
+            assert word.astype(">u8").tobytes() == expected
             assert key.digest(purpose, round_, 0, string) == expected
 
 
@@ -49,6 +49,17 @@ def test_xxhash_is_the_standard_one(strings: list[bytes]) -> None:
         assert int(hash_word(np.uint64(word), np.uint64(seed))) == xxhash.xxh64_intdigest(
             word.to_bytes(8, "little"), seed=seed
         )
+
+
+def test_integers_are_hashed_by_their_digits() -> None:
+    rng = np.random.default_rng(3)
+    values = [0, 1, -1, 9, 10, -10, 99, 100, 2**63 - 1, -(2**63), -(2**63) + 1]
+    values += (rng.integers(-(2**63), 2**63, 500) >> rng.integers(0, 60, 500)).tolist()
+    ids = Ids(pa.array(values, pa.int64()))
+    for salt in (0, 12345, 2**64 - 1):
+        expected = [xxhash.xxh64_intdigest(str(v).encode(), seed=salt) for v in values]
+        assert ids.hashes(salt).tolist() == expected
+        assert Ids(ids.text()).hashes(salt).tolist() == expected
 
 
 def test_messages_of_different_parts_never_coincide() -> None:

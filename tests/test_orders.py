@@ -14,6 +14,7 @@ from dpsu.contributions import Contributions, arrange
 from dpsu.ids import Ids
 from dpsu.inputs.public import read_prior
 from dpsu.kernels import threads
+from dpsu.kernels.ordering import order_by_hash
 from dpsu.pairs import Rows, intern, rows_of
 from dpsu.policies import order
 from tests.databases import listed_users
@@ -203,3 +204,14 @@ def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
     two = listed_users(from_iterable(data, ("user", "item"), Key.from_insecure_seed(2)))
     assert len(set(one)) == 3
     assert not set(one) & set(two)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 1000, 70_000])
+def test_order_by_hash_is_argsort(n: int) -> None:
+    rng = np.random.default_rng(n)
+    uniform = rng.integers(0, 2**64, n, np.uint64)
+    for hashes in (uniform, uniform & np.uint64(3), np.sort(uniform)[::-1].copy()):
+        if n <= 1000 or hashes is uniform:
+            order_ = order_by_hash(hashes)
+            assert sorted(order_.tolist()) == list(range(n))
+            assert (hashes[order_] == np.sort(hashes)).all()

@@ -17,7 +17,7 @@ from dpsu.coins import PURPOSE
 from dpsu.ids import Ids
 from dpsu.inputs.iterables import from_iterable
 from dpsu.kernels.grouping import keep_sample
-from dpsu.kernels.hashing import first_words
+from dpsu.kernels.hashing import digests
 from dpsu.keys import Key, prefix
 from tests.databases import listed_users
 
@@ -28,7 +28,7 @@ ITEMS = Ids(pa.array([f"item {k}" for k in range(N)], pa.large_string()))
 
 
 def coin_words(key: Key, round_: int = 0) -> np.ndarray:
-    words: np.ndarray = first_words(key.secret, prefix(PURPOSE, round_, 0), *ITEMS.buffers())
+    words = digests(key.secret, prefix(PURPOSE, round_, 0), *ITEMS.buffers(), 1)[:, 0]
     return np.asarray(words, np.float64) / 2.0**64
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu import writing
+from dpsu import contributions, writing
 
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
@@ -146,10 +146,20 @@ def test_progress_is_told() -> None:
     told: list[tuple[str, int]] = []
     table = pa.table({"user": [1, 2] * 50, "item": ["a", "b"] * 50})
     dpsu.release(
-        table, epsilon=1, delta=1e-5, progress=lambda stage, rows: told.append((stage, rows))
+        table, epsilon=1, delta=1e-5, progress=lambda stage, number: told.append((stage, number))
     )
-    stages = [stage for stage, _ in told]
-    assert list(dict.fromkeys(stages)) == [
-        "reading", "grouping by user", "weighing items", "tossing coins",
+    furthest = {stage: number for stage, number in told if stage != "compiling"}
+    assert list(furthest.items()) == [
+        ("reading", 100), ("grouping by user", 0), ("weighing items", 2), ("tossing coins", 0),
     ]  # fmt: skip
-    assert told[-1][1] == 100
+
+
+def test_users_are_told_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contributions, "ROWS_IN_STRETCH", 10)
+    told: list[int] = []
+    data = {u: ["a", "b"] for u in range(50)}
+    dpsu.release(
+        data, epsilon=1, delta=1e-5,
+        progress=lambda stage, number: told.append(number) if stage == "weighing items" else None,
+    )  # fmt: skip
+    assert told == list(range(0, 51, 5))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpsu.curves import CURVES, FORMULA_ERROR, ReleaseCurve
 from dpsu.ids import Ids
-from dpsu.kernels.hashing import first_words
+from dpsu.kernels.hashing import digests
 from dpsu.keys import Key, prefix
 
 PURPOSE = "coin"
@@ -45,7 +45,7 @@ def toss(
     support = np.flatnonzero(weights > 0)
     held = items.take(support)
     data, offsets = held.buffers()
-    words = first_words(key.secret, prefix(PURPOSE, round_, 0), data, offsets)
+    words = digests(key.secret, prefix(PURPOSE, round_, 0), data, offsets, 1)[:, 0]
     low, last_open = _word_bounds(curve, weights[support], fraction_bits)
     sure = words < low
     for at in np.flatnonzero(~sure & (words <= last_open)):

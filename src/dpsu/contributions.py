@@ -5,6 +5,7 @@ Everything here is private; the class has no repr, so that no traceback prints i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from dpsu.pairs import Block, Pairs
 # places to deal to at once.
 ROWS_IN_BUCKET = 1 << 17
 MOST_BUCKETS = 1 << 10
+# Who waits hears of users after so many rows.
+ROWS_IN_STRETCH = 1 << 21
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +42,16 @@ class Contributions:
     def sizes(self) -> NDArray[np.int64]:
         """Number of items of each user."""
         return self.stop - self.start
+
+    def stretches(
+        self, done: Callable[[int], None]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """`start` and `stop` of users in turn, some at a time; `done` hears how many had theirs."""
+        rows = int(self.start[-1]) if len(self.start) else 0
+        bounds = np.searchsorted(self.start, np.arange(0, rows, ROWS_IN_STRETCH))[1:].tolist()
+        for first, last in zip([0, *bounds], [*bounds, len(self.start)], strict=True):
+            yield self.start[first:last], self.stop[first:last]
+            done(last)
 
 
 def arrange(

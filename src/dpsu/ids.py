@@ -38,15 +38,16 @@ class Ids:
         return text_buffers(self.text())
 
     def hashes(self, salt: int) -> NDArray[np.uint64]:
-        """Salted xxHash64 of every id."""
-        from dpsu.kernels.hashing import hash_strings
+        """Salted xxHash64 of the text of every id."""
+        from dpsu.kernels import hashing
 
-        data, offsets = self.buffers()
-        return hash_strings(data, offsets, np.uint64(salt))
+        if pa.types.is_integer(self.values.type):
+            return hashing.hash_integers(numbers(self.values, np.int64), np.uint64(salt))
+        return hashing.hash_strings(*text_buffers(self.values), np.uint64(salt))
 
-    def take(self, positions: NDArray[Any]) -> Ids:
+    def take(self, positions: NDArray[np.int64]) -> Ids:
         """The ids at these positions, in this order."""
-        return Ids(self.values.take(pa.array(positions)))
+        return Ids(self.values.take(integers(positions)))
 
 
 def canonical(name: str, values: pa.Array) -> pa.Array:
@@ -61,6 +62,18 @@ def canonical(name: str, values: pa.Array) -> pa.Array:
         lambda: _normalized(values.cast(pa.large_string())),
         f"column {name!r} has text that is not valid UTF-8; re-encode it as UTF-8",
     )
+
+
+def integers(values: NDArray[np.int64]) -> pa.Array:
+    """NumPy to Arrow, the same memory; unlike ``pa.array`` this does not load pandas."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:
+    """Arrow to NumPy, the same memory, without nulls; unlike ``to_numpy`` this loads no pandas."""
+    if len(array) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
 
 
 def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.errors import DataError
-from dpsu.ids import NOTHING, TEXT, Ids, canonical, family, text_buffers
+from dpsu.ids import NOTHING, TEXT, Ids, canonical, family, integers, numbers, text_buffers
 from dpsu.kernels import interning
 from dpsu.kernels.hashing import hash_strings
 from dpsu.memory import refuse_beyond_memory
@@ -54,7 +54,7 @@ class Interner:
 
     def prepare(self, column: pa.ChunkedArray) -> list[Prepared]:
         """Everything that can be done without the ids seen so far."""
-        chunks = column.chunks or [pa.array([], column.type)]
+        chunks = column.chunks or [pa.nulls(0, column.type)]
         return [self._prepare(chunk) for chunk in chunks]
 
     def _prepare(self, chunk: pa.Array) -> Prepared:
@@ -65,7 +65,9 @@ class Interner:
         if kind == TEXT:
             if not pa.types.is_dictionary(chunk.type):
                 chunk = chunk.dictionary_encode()
-            indices = chunk.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+            places = chunk.indices.cast(pa.int32())
+            places = places.fill_null(-1) if places.null_count else places
+            indices = numbers(places, np.int32)
             chunk = chunk.dictionary
         elif pa.types.is_dictionary(chunk.type):
             chunk = chunk.dictionary_decode()
@@ -104,7 +106,7 @@ class Interner:
 
     def ids(self) -> Ids:
         """The distinct ids, by code."""
-        return Ids(pa.array([], pa.large_string()) if self._table is None else self._table.ids())
+        return Ids(pa.nulls(0, pa.large_string()) if self._table is None else self._table.ids())
 
 
 class _Slots:
@@ -137,8 +139,8 @@ class _Texts(_Slots):
             self._offsets = _grown(self._offsets, self._n + 1, len(self.hashes) + 1)
         used = int(self._offsets[self._n])
         most = used + int(offsets[-1] - offsets[0])
-        if most > len(self._data):
-            self._data = _grown(self._data, used, _next_power(most))
+        if most >= len(self._data):
+            self._data = _grown(self._data, used, _next_power(most + 1))
         self._n = interning.intern_texts(
             data, offsets, prepared.hashes, self.slots, self.hashes, self._data, self._offsets,
             self._n, codes,
@@ -164,7 +166,7 @@ class _Integers:
         self._hashed = _Slots()
 
     def intern(self, prepared: Prepared, codes: NDArray[np.int32]) -> None:
-        values = prepared.ids.to_numpy()
+        values = numbers(prepared.ids, np.int64)
         self._rows += len(values)
         if len(values) == 0:
             return
@@ -208,7 +210,7 @@ class _Integers:
         self._lowest, self._range = lowest, wider
 
     def ids(self) -> pa.Array:
-        return pa.array(self._known[: self._n].copy(), pa.int64())
+        return integers(self._known[: self._n].copy())
 
 
 def _grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:

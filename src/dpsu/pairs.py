@@ -126,6 +126,8 @@ def intern(
             told += f" or no positive {count_name!r}"
         _tell(told, "they were ignored", "drop or repair them, or do without strict", strict)
     pairs = Pairs(users.ids(), items.ids(), blocks)
+    # What the columns took is needed for grouping now.
+    pa.default_memory_pool().release_unused()
     if not blocks:
         # The empty database is a neighbor of every database of one user: its release is the empty
         # set, not an error that would tell the two apart.

@@ -180,7 +180,7 @@ def release(
         Keep at most so much of the rows in memory (bytes, or text such as ``"4GB"``), the rest in
         temporary files without a name; by default 60 % of what is available.
     progress : callable, optional
-        Called with the name of the stage and the number of rows read so far.
+        Called with the name of the stage and how far it is: rows read, or users weighed.
 
     Returns
     -------
@@ -214,6 +214,7 @@ def release(
     from dpsu.engines import local
     from dpsu.inputs import public
     from dpsu.inputs.reading import read
+    from dpsu.kernels.compiling import when_compiling
     from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
 
@@ -244,7 +245,7 @@ def release(
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
         key = Key.from_insecure_seed(insecure_seed)
     memory = Memory(parse_size(memory_limit))
-    tell = progress or (lambda stage, rows: None)
+    tell = progress or (lambda stage, number: None)
     rows_read = 0
 
     def tick(rows: int) -> None:
@@ -253,23 +254,24 @@ def release(
         tell("reading", rows_read)
 
     tell("reading", 0)
-    rows = read(
-        data,
-        user=user,
-        item=item,
-        count=count,
-        counted=chosen.order == "count",
-        key=key,
-        format=format,
-        memory=memory,
-    )
-    items = local.run(
-        chosen,
-        intern(rows, strict=strict, memory=memory, tick=tick),
-        key,
-        prior=known_prior,
-        public=known_items,
-        memory=memory,
-        stage=lambda name: tell(name, rows_read),
-    )
+    with when_compiling(lambda: tell("compiling", 0)):
+        rows = read(
+            data,
+            user=user,
+            item=item,
+            count=count,
+            counted=chosen.order == "count",
+            key=key,
+            format=format,
+            memory=memory,
+        )
+        items = local.run(
+            chosen,
+            intern(rows, strict=strict, memory=memory, tick=tick),
+            key,
+            prior=known_prior,
+            public=known_items,
+            memory=memory,
+            stage=tell,
+        )
     return Release(chosen, items)

@@ -24,7 +24,7 @@ from dpsu.pairs import Pairs
 from dpsu.plan import Plan
 from dpsu.policies import order
 
-Stage = Callable[[str], None]
+Stage = Callable[[str, int], None]
 
 
 def run(
@@ -35,13 +35,13 @@ def run(
     prior: Prior | None = None,
     public: PublicItems | None = None,
     memory: Memory | None = None,
-    stage: Stage = lambda name: None,
+    stage: Stage = lambda name, users: None,
 ) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
     items, weights = weigh(plan, pairs, key, prior=prior, public=public, memory=memory, stage=stage)
-    stage("tossing coins")
+    stage("tossing coins", 0)
     released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
-    found = items.values.filter(pa.array(released))
+    found = items.take(np.flatnonzero(released)).values
     if public is not None:
         found = pa.concat_arrays([found, public.as_type(found.type)])
     return found.take(pc.sort_indices(found))
@@ -55,7 +55,7 @@ def weigh(
     prior: Prior | None = None,
     public: PublicItems | None = None,
     memory: Memory | None = None,
-    stage: Stage = lambda name: None,
+    stage: Stage = lambda name, users: None,
 ) -> tuple[Ids, NDArray[np.int64]]:
     """Items in their order and their weights. PRIVATE: weights never leave the engine."""
     if len(pairs.users) > plan.max_users:
@@ -63,7 +63,7 @@ def weigh(
             f"there are more users than this plan is proved for (at most {plan.max_users:,}); "
             "lower max_items or passes, or choose weighted-gaussian, which has no such limit"
         )
-    stage("grouping by user")
+    stage("grouping by user", 0)
     user_order = order.hash_order(pairs.users, key.salt("user order"))
     item_order = _item_order(plan, pairs.items, key, prior)
     if public is not None:
@@ -72,9 +72,9 @@ def weigh(
     contributions = arrange(
         pairs, user_order, item_order, counted=plan.order == "count", memory=memory
     )
-    stage("weighing items")
+    stage("weighing items", 0)
     bounded = _bound(plan, contributions, users, items, key)
-    return items, plan.policy.weights(bounded)
+    return items, plan.policy.weights(bounded, lambda done: stage("weighing items", done))
 
 
 def _item_order(plan: Plan, items: Ids, key: Key, prior: Prior | None) -> NDArray[np.int64]:

@@ -128,7 +128,7 @@ def _open_parquet(path: Path, columns: Sequence[str], what: str) -> Source:
 
     def tables() -> Iterator[ReadTable]:
         # An empty one first: a column without rows has a type all the same.
-        yield schema.empty_table
+        yield partial(pa.Table.from_batches, [], schema)
         for group in range(metadata.num_row_groups):
             if metadata.row_group(group).num_rows <= LARGEST_GROUP:
                 yield partial(read_group, group)

@@ -71,7 +71,7 @@ def read_csv(source: Any, kind: str, columns: Sequence[str], what: str) -> Itera
         broken,
     )
     # An empty one first: a column without rows has a type all the same.
-    return chain([reader.schema.empty_table], tables_of(reader, broken))
+    return chain([partial(pa.Table.from_batches, [], reader.schema)], tables_of(reader, broken))
 
 
 def read_json_lines(source: Any, columns: Sequence[str], what: str) -> Iterator[ReadTable]:
@@ -95,7 +95,7 @@ def read_json_lines(source: Any, columns: Sequence[str], what: str) -> Iterator[
         broken,
     )
     # An empty one first: a column without rows has a type all the same.
-    return chain([reader.schema.empty_table], tables_of(reader, broken))
+    return chain([partial(pa.Table.from_batches, [], reader.schema)], tables_of(reader, broken))
 
 
 def read_public(text: str, kind: str) -> pa.Table:

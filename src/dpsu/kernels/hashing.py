@@ -52,8 +52,10 @@ _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 
 
-def first_words(secret: bytes, prefix: bytes, data: Bytes, offsets: NDArray[np.int64]) -> Any:
-    """First 64 bits of HMAC-SHA256(secret, prefix + length + string), for every string."""
+def digests(
+    secret: bytes, prefix: bytes, data: Bytes, offsets: NDArray[np.int64], width: int
+) -> NDArray[np.uint64]:
+    """HMAC-SHA256(secret, prefix + length + string) of every string: the first `width` words."""
     block = np.zeros(64, np.uint8)
     block[: len(secret)] = np.frombuffer(secret, np.uint8)
     inner, outer = _INITIAL_STATE.copy(), _INITIAL_STATE.copy()
@@ -61,9 +63,9 @@ def first_words(secret: bytes, prefix: bytes, data: Bytes, offsets: NDArray[np.i
     _compress(inner, block ^ np.uint8(0x36), schedule)
     _compress(outer, block ^ np.uint8(0x5C), schedule)
     shared = np.frombuffer(prefix, np.uint8)
-    words = np.empty(len(offsets) - 1, np.uint64)
+    words = np.empty((len(offsets) - 1, width), np.uint64)
     in_ranges(
-        lambda first, last: _first_words(inner, outer, shared, data, offsets, words, first, last),
+        lambda first, last: _digests(inner, outer, shared, data, offsets, words, first, last),
         len(words),
     )
     return words
@@ -123,9 +125,10 @@ def _finish(state: Words, block: Bytes, filled: int, length: int, schedule: Word
     _compress(state, block, schedule)
 
 
-@njit(cache=True, inline="always")
-def _first_word(high: Any, low: Any) -> Any:
-    return (np.uint64(high) << np.uint64(32)) | np.uint64(low)
+@njit(cache=True)
+def _put_words(words: NDArray[np.uint64], state: Words) -> None:
+    for i in range(len(words)):
+        words[i] = (np.uint64(state[2 * i]) << np.uint64(32)) | np.uint64(state[2 * i + 1])
 
 
 @njit(cache=True, inline="always")
@@ -197,7 +200,7 @@ def _compress_lanes(states: Words, blocks: Words, w: Words) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _first_words(
+def _digests(
     inner: Words,
     outer: Words,
     prefix: Bytes,
@@ -226,7 +229,7 @@ def _first_words(
             if filled_lanes == LANES:
                 _finish_lanes(inner, outer, blocks, states, schedules)
                 for lane in range(LANES):
-                    words[in_lane[lane]] = _first_word(states[0, lane], states[1, lane])
+                    _put_words(words[in_lane[lane]], states[:, lane])
                 filled_lanes = 0
             continue
         for i in range(8):
@@ -252,11 +255,11 @@ def _first_words(
                 block[4 * i + j] = np.uint8((state[i] >> np.uint32(24 - 8 * j)) & np.uint32(0xFF))
         state[:] = outer
         _finish(state, block, 32, 64 + 32, schedule)
-        words[k] = _first_word(state[0], state[1])
+        _put_words(words[k], state)
     if filled_lanes > 0:
         _finish_lanes(inner, outer, blocks, states, schedules)
         for lane in range(filled_lanes):
-            words[in_lane[lane]] = _first_word(states[0, lane], states[1, lane])
+            _put_words(words[in_lane[lane]], states[:, lane])
 
 
 @njit(cache=True, inline="always")
@@ -338,4 +341,25 @@ def hash_strings(data: Bytes, offsets: NDArray[np.int64], seed: Any) -> NDArray[
     hashes = np.empty(n, np.uint64)
     for k in range(n):
         hashes[k] = _hash_bytes(data, offsets[k], offsets[k + 1], seed)
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def hash_integers(values: NDArray[np.int64], seed: Any) -> NDArray[np.uint64]:
+    """XxHash64 of the decimal digits of every integer, with a 64-bit seed."""
+    hashes = np.empty(len(values), np.uint64)
+    digits = np.empty(20, np.uint8)
+    for k in range(len(values)):
+        value = values[k]
+        # The smallest integer has no positive counterpart of 64 bits with a sign.
+        rest = np.uint64(value) if value >= 0 else np.uint64(0) - np.uint64(value)
+        at = len(digits)
+        while rest > 0 or at == len(digits):
+            at -= 1
+            digits[at] = np.uint8(48) + np.uint8(rest % np.uint64(10))
+            rest //= np.uint64(10)
+        if value < 0:
+            at -= 1
+            digits[at] = np.uint8(45)
+        hashes[k] = _hash_bytes(digits, at, len(digits), seed)
     return hashes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from dpsu.policies.count import Count
 from dpsu.policies.descent import L1Descent, L2Descent
 from dpsu.policies.greedy import Greedy
+from dpsu.policies.turns import Done, nobody_waits
 from dpsu.policies.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -42,8 +43,11 @@ class Policy(Protocol):
     def fraction_bits(self) -> int:
         """Weights are in units of ``2**-fraction_bits``."""
 
-    def weights(self, contributions: Contributions) -> NDArray[np.int64]:
-        """Weight of every item, in units of ``2**-fraction_bits``."""
+    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+        """Weight of every item, in units of ``2**-fraction_bits``.
+
+        `done` is told how many users have had their turn.
+        """
 
 
 POLICIES: dict[str, type[Any]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dpsu.policies.turns import Done, nobody_waits
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -23,10 +25,13 @@ class Count:
     fraction_bits: int = 0
     kind: ClassVar[str] = "count"
 
-    def weights(self, contributions: Contributions) -> NDArray[np.int64]:
+    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
         """Number of users that hold each item."""
-        from dpsu.kernels import weights
+        import numpy as np
 
-        return weights.count(
-            contributions.start, contributions.stop, contributions.items, contributions.n_items
-        )
+        from dpsu.kernels import weights as kernels
+
+        weights = np.zeros(contributions.n_items, np.int64)
+        for start, stop in contributions.stretches(done):
+            kernels.count(start, stop, contributions.items, weights)
+        return weights

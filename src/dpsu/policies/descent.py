@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dpsu.policies.turns import Done, equal_part, nobody_waits
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -29,19 +31,18 @@ class L1Descent:
     passes: int
     kind: ClassVar[str] = "l1-descent"
 
-    def weights(self, contributions: Contributions) -> NDArray[np.int64]:
+    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
         """Go through the users `passes` times, each with an equal part of the budget."""
-        from dpsu.kernels import weights
+        import numpy as np
 
-        return weights.l1_descent(
-            contributions.start,
-            contributions.stop,
-            contributions.items,
-            contributions.n_items,
-            self.cutoff,
-            1 << self.fraction_bits,
-            self.passes,
-        )
+        from dpsu.kernels import weights as kernels
+
+        weights = np.zeros(contributions.n_items, np.int64)
+        for step in range(self.passes):
+            budget = equal_part(1 << self.fraction_bits, step, self.passes)
+            for start, stop in contributions.stretches(done):
+                kernels.l1_descent(start, stop, contributions.items, self.cutoff, budget, weights)
+        return weights
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,15 @@ class L2Descent:
         flooring = math.sqrt(max_items) * math.ldexp(1.0, -self.fraction_bits)
         return 1.001 * (self.passes * flooring + 16 * 2.0**-53)
 
-    def weights(self, contributions: Contributions) -> NDArray[np.int64]:
+    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
         """Go through the users `passes` times, each with an equal step."""
-        from dpsu.kernels import weights
+        import numpy as np
 
-        return weights.l2_descent(
-            contributions.start,
-            contributions.stop,
-            contributions.items,
-            contributions.n_items,
-            self.cutoff,
-            1 << self.fraction_bits,
-            self.passes,
-        )
+        from dpsu.kernels import weights as kernels
+
+        weights = np.zeros(contributions.n_items, np.int64)
+        step = float(1 << self.fraction_bits) / self.passes
+        for _ in range(self.passes):
+            for start, stop in contributions.stretches(done):
+                kernels.l2_descent(start, stop, contributions.items, self.cutoff, step, weights)
+        return weights

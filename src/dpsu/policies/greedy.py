@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dpsu.policies.turns import Done, equal_part, nobody_waits
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -27,16 +29,15 @@ class Greedy:
     passes: int
     kind: ClassVar[str] = "greedy"
 
-    def weights(self, contributions: Contributions) -> NDArray[np.int64]:
+    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
         """Go through the users `passes` times, each with an equal part of the budget."""
-        from dpsu.kernels import weights
+        import numpy as np
 
-        return weights.greedy(
-            contributions.start,
-            contributions.stop,
-            contributions.items,
-            contributions.n_items,
-            self.cutoff,
-            1 << self.fraction_bits,
-            self.passes,
-        )
+        from dpsu.kernels import weights as kernels
+
+        weights = np.zeros(contributions.n_items, np.int64)
+        for step in range(self.passes):
+            budget = equal_part(1 << self.fraction_bits, step, self.passes)
+            for start, stop in contributions.stretches(done):
+                kernels.greedy(start, stop, contributions.items, self.cutoff, budget, weights)
+        return weights

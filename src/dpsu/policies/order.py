@@ -17,6 +17,7 @@ from dpsu.contributions import Contributions
 from dpsu.ids import Ids
 from dpsu.inputs.public import Prior
 from dpsu.kernels import grouping
+from dpsu.kernels.ordering import order_by_hash
 from dpsu.kernels.threads import in_even_ranges
 
 
@@ -66,7 +67,7 @@ def by_local_count(contributions: Contributions) -> Contributions:
 def _by_keys_then_hash(ids: Ids, salt: int, keys: list[NDArray[Any]]) -> NDArray[np.int64]:
     """Order by the keys, most important first, then by salted hash, then by bytes."""
     columns = [*keys, ids.hashes(salt)]
-    order = np.lexsort(columns[::-1]) if keys else np.argsort(columns[0], kind="stable")
+    order = np.lexsort(columns[::-1]) if keys else order_by_hash(columns[0])
     tied = np.ones(max(0, len(order) - 1), bool)
     for column in columns:
         tied &= column[order[1:]] == column[order[:-1]]

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dpsu.policies.turns import Done, nobody_waits
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -31,20 +33,24 @@ class Weighted:
             return (1 << self.fraction_bits) // size
         return math.isqrt((1 << 2 * self.fraction_bits) // size)
 
-    def weights(self, contributions: Contributions) -> NDArray[np.int64]:
-        """Sum of the shares given to each item."""
+    def shares(self, contributions: Contributions) -> NDArray[np.int64]:
+        """What users give to each of their items, by their number of items."""
         import numpy as np
-
-        from dpsu.kernels import weights
 
         sizes = np.unique(contributions.sizes)
         share = np.zeros(int(sizes.max(initial=0)) + 1, np.int64)
         for size in sizes[sizes > 0]:
             share[size] = self.share(int(size))
-        return weights.weighted(
-            contributions.start,
-            contributions.stop,
-            contributions.items,
-            contributions.n_items,
-            share,
-        )
+        return share
+
+    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+        """Sum of the shares given to each item."""
+        import numpy as np
+
+        from dpsu.kernels import weights as kernels
+
+        share = self.shares(contributions)
+        weights = np.zeros(contributions.n_items, np.int64)
+        for start, stop in contributions.stretches(done):
+            kernels.weighted(start, stop, contributions.items, share, weights)
+        return weights
