@@ -14,11 +14,20 @@ from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
+from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, UNPUBLISHED
 from dpsu.pairs import Rows, intern
 from dpsu.plan import Plan
 from dpsu.policies import Policy
 
 Users = list[list[int]]
+
+CALIBRATED = [
+    (name, calibration)
+    for name in MECHANISMS
+    for calibration in CALIBRATIONS
+    if calibration == "tight" or name not in UNPUBLISHED
+]
+ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve")]
 
 
 def listed_users(rows: Rows) -> list[str]:

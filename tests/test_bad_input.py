@@ -49,11 +49,15 @@ def refused(data: Any, words: str, kind: type[Exception] = dpsu.DataError, **opt
         ("delta", 1), ("delta", math.nan), ("delta", -1e-9), ("delta", None),
         ("max_items", 0), ("max_items", 2.5), ("max_items", 10**9), ("alpha", -1), ("alpha", math.nan),
         ("cutoff", 0.5), ("cutoff", math.inf), ("passes", 0), ("passes", 1.5),
+        ("rounds", 0), ("rounds", 101), ("rounds", 2.5), ("scout_items", -1), ("scout_items", 1.5),
         ("insecure_seed", 0.5), ("calibration", "loose"), ("mechanism", "policy"),
     ],
 )  # fmt: skip
 def test_options_out_of_range(option: str, value: Any) -> None:
-    refused(GOOD, f"{option}={value!r}", dpsu.ParameterError, **{option: value})
+    options = {option: value}
+    if option in ("alpha", "cutoff", "passes"):
+        options |= {"mechanism": "policy-gaussian"}
+    refused(GOOD, f"{option}={value!r}", dpsu.ParameterError, **options)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,10 @@ def test_options_a_mechanism_does_not_have(mechanism: str, option: dict[str, Any
         ("needs max_items", {"mechanism": "policy-laplace", "calibration": "paper"}),
         ("needs max_items", {"mechanism": "weighted-laplace", "calibration": "paper"}),
         ("not differentially private", {"mechanism": "greedy", "calibration": "paper"}),
-        ("twice", {"alpha": 2.0, "cutoff": 9.0}),
+        ("twice", {"mechanism": "policy-gaussian", "alpha": 2.0, "cutoff": 9.0}),
+        ("at least max_items=300", {"scout_items": 20}),
+        ("no published thresholds", {"calibration": "paper"}),
+        ("no published thresholds", {"calibration": "paper", "mechanism": "reroute"}),
         ("passes must be 1", {"mechanism": "greedy", "passes": 2}),
         ("needs a prior", {"mechanism": "greedy", "order": "popular"}),
         ("needs expected_users", {"mechanism": "greedy", "order": "scarce", "prior": {"a": 1}}),
@@ -325,7 +332,10 @@ def test_large_integers_in_one_of_two_files(tmp_path: Path) -> None:
 
 def test_hopeless_rounding_is_refused_before_the_data() -> None:
     with pytest.raises(dpsu.ParameterError, match="no room for rounding"):
-        dpsu.plan(epsilon=1, delta=1e-5, cutoff=2.0**30, passes=1000, max_items=100_000)
+        dpsu.plan(
+            epsilon=1, delta=1e-5, mechanism="policy-gaussian", cutoff=2.0**30, passes=1000,
+            max_items=100_000,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("options", [{"cutoff": "abc"}, {"prior": {"x": "abc"}}])

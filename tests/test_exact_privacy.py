@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import dpsu
+from dpsu.curves import Gaussian
 from dpsu.keys import Key
+from dpsu.mechanisms import OneShot
 from tests.databases import random_users, weights_of
 from tests.divergence import Weights, within, worst
 
@@ -30,6 +32,8 @@ MECHANISMS: list[dict[str, Any]] = [
     {"mechanism": "policy-laplace", "cutoff": 1.2, "passes": 2, "max_items": 3, "calibration": "paper"},
     {"mechanism": "policy-gaussian", "cutoff": 1.2, "passes": 3, "max_items": 3},
     {"mechanism": "policy-gaussian", "cutoff": 1.0, "max_items": 2, "calibration": "paper"},
+    {"mechanism": "reroute", "max_items": 3},
+    {"mechanism": "reroute", "max_items": 3, "cutoff": 1.1},
     {"mechanism": "greedy"},
     {"mechanism": "greedy", "cutoff": 1},
     {"mechanism": "greedy", "cutoff": 2},
@@ -120,8 +124,10 @@ def test_the_check_fails_on_published_greedy() -> None:
 
 
 def test_the_check_fails_on_an_understated_threshold() -> None:
-    plan = dpsu.plan(epsilon=1.0, delta=0.01, max_items=3)
-    lax = replace(plan, curve=replace(plan.curve, threshold=0.97 * plan.curve.threshold))  # type: ignore[type-var,attr-defined]
+    plan = dpsu.plan(epsilon=1.0, delta=0.01, mechanism="policy-gaussian", max_items=3)
+    assert isinstance(plan.curve, Gaussian)
+    curve = Gaussian(plan.curve.scale, 0.97 * plan.curve.threshold)
+    lax = replace(plan, selection=OneShot(plan.policy, curve))
     more: Weights = {f"n{k}": Fraction(4, 7) for k in range(3)} | {"s": Fraction(2)}
     less: Weights = {"s": Fraction(2)}
     assert within(plan, worst(plan, more, less))

@@ -146,8 +146,9 @@ def test_progress_is_told() -> None:
     told: list[tuple[str, int]] = []
     table = pa.table({"user": [1, 2] * 50, "item": ["a", "b"] * 50})
     dpsu.release(
-        table, epsilon=1, delta=1e-5, progress=lambda stage, number: told.append((stage, number))
-    )
+        table, epsilon=1, delta=1e-5, mechanism="policy-gaussian",
+        progress=lambda stage, number: told.append((stage, number)),
+    )  # fmt: skip
     furthest = {stage: number for stage, number in told if stage != "compiling"}
     assert list(furthest.items()) == [
         ("reading", 100), ("grouping by user", 0), ("weighing items", 2), ("tossing coins", 0),
@@ -159,7 +160,7 @@ def test_users_are_told_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch) -> N
     told: list[int] = []
     data = {u: ["a", "b"] for u in range(50)}
     dpsu.release(
-        data, epsilon=1, delta=1e-5,
+        data, epsilon=1, delta=1e-5, mechanism="policy-gaussian",
         progress=lambda stage, number: told.append(number) if stage == "weighing items" else None,
     )  # fmt: skip
     assert told == list(range(0, 51, 5))

@@ -9,7 +9,7 @@ import pytest
 
 import dpsu
 from dpsu.keys import Key
-from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Weighted
+from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
 from tests.databases import Users, policy_weights, random_users, weights_of
 
 ITEMS = 7
@@ -72,6 +72,41 @@ def test_l2_descent_up_to_its_stated_rounding(passes: int, bits: int) -> None:
             assert moved <= 1.0 + len(users) * policy.roundings(ITEMS) + 1e-12
             # Never below by more than rounding: adding a user does not take weight away.
             assert (more - less).min() >= -len(users) * passes * ITEMS
+
+
+@pytest.mark.parametrize("bits", [8, 38])
+def test_reroute_up_to_its_stated_rounding(bits: int) -> None:
+    """With 1/d instead of 1/(2d) of what comes back, the same cases exceed the bound."""
+    rng = np.random.default_rng(bits)
+    exceeded = 0.0
+    for degree in (2, 4, ITEMS):
+        for cutoff in (1.0, 1.5, 2.6):
+            policy = Reroute(int(cutoff * 2**bits), bits, degree)
+            for users, fewer in neighbors(rng, 2000, max_users=14, max_size=7):
+                more, less = (policy_weights(policy, held, ITEMS) for held in (users, fewer))
+                moved = np.sqrt(np.sum(((more - less).astype(float) / 2.0**bits) ** 2))
+                assert moved <= 1.0 + len(users) * policy.roundings() + 1e-12
+                plain = [
+                    np.minimum(_shared(held, bits, degree), policy.cutoff)
+                    for held in (users, fewer)
+                ]
+                twice = [
+                    2 * w - p - _large(held, bits, degree)
+                    for w, p, held in zip((more, less), plain, (users, fewer), strict=True)
+                ]
+                exceeded = max(
+                    exceeded, float(np.sqrt(np.sum(((twice[0] - twice[1]) / 2.0**bits) ** 2)))
+                )
+    assert exceeded > 1.02
+
+
+def _shared(users: Users, bits: int, degree: int) -> np.ndarray:
+    """What users of at most `degree` items give before anything is cut off."""
+    return policy_weights(Weighted(2, bits), [u for u in users if len(u) <= degree], ITEMS)
+
+
+def _large(users: Users, bits: int, degree: int) -> np.ndarray:
+    return policy_weights(Weighted(2, bits), [u for u in users if len(u) > degree], ITEMS)
 
 
 OPTIONS = [

@@ -181,6 +181,10 @@ def _prior() -> Any:
 
 def _shown(chosen: Plan, holders: int) -> float:
     """Probability of an item that this many users hold, and nothing else."""
+    if chosen.rounds is not None:
+        # Where the last look alone would decide with this probability: near enough to find holders.
+        needed = chosen.rounds.weight_needed(0.5)
+        return 0.5 if 0.5 * needed <= holders <= 1.2 * needed else 0.0
     return chosen.curve.probability(min(float(holders), chosen.cutoff or math.inf))
 
 

@@ -14,10 +14,16 @@ from typing import Any
 from dpsu import calibration, joint
 from dpsu.curves import Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
 from dpsu.errors import ParameterError
-from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Weighted
+from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
 from dpsu.privacy import Privacy, number, whole_number
+from dpsu.rounds import Rounds
+from dpsu.rounds.sieve import design_sieve
+from dpsu.rounds.sips import design_sips
 
 DEFAULT_MAX_ITEMS = 100
+SIEVE_ROUNDS, SIEVE_MAX_ITEMS, SIEVE_SCOUT_ITEMS = 14, 300, 3000
+SIPS_ROUNDS = 3
+LARGEST_ROUNDS = 100
 LARGEST_MAX_ITEMS = 100_000
 DEFAULT_ALPHA = 3.0
 LARGEST_CUTOFF = 2.0**30
@@ -28,17 +34,27 @@ UNBOUNDED_FRACTION_BITS = 30
 # What all roundings of an l2 descent together may add to its sensitivity.
 ROUNDING_ALLOWANCE = 2.0**-20
 FEWEST_USERS = 1000
+# The same for reroute, and the bits of its weights: with both, some millions of users.
+REROUTE_ALLOWANCE = 2.0**-14
+REROUTE_FRACTION_BITS = 38
 # Rounding may keep a novel item this far below its share, in every pass: weights have at least 30
 # fraction bits, and no rounding costs more than four units.
 NOVEL_SLACK = 2.0**-28
 
 
 @dataclass(frozen=True)
-class Design:
-    """What a mechanism decides: everything but the data, the orders and the key."""
+class OneShot:
+    """Weights by a policy, then one coin for every item."""
 
     policy: Policy
     curve: ReleaseCurve
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a mechanism decides: everything but the data, the orders and the key."""
+
+    selection: OneShot | Rounds
     max_items: int | None
     bounded_by: str
     cutoff: float | None
@@ -58,6 +74,8 @@ class Options:
     alpha: float | None = None
     cutoff: float | None = None
     passes: int | None = None
+    rounds: int | None = None
+    scout_items: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,17 @@ class Mechanism:
     summary: str
     options: frozenset[str]
     design: Callable[[Options], Design]
+
+
+def _unpublished(options: Options, name: str) -> None:
+    if options.calibration != "tight":
+        raise ParameterError(f"{name} has no published thresholds; calibration must be 'tight'")
+
+
+def _rounds(options: Options, default: int) -> int:
+    if options.rounds is None:
+        return default
+    return whole_number("rounds", options.rounds, 1, LARGEST_ROUNDS)
 
 
 def _max_items(options: Options, *, default: int | None, needed_by: str | None) -> int | None:
@@ -113,7 +142,7 @@ def _count_laplace(options: Options) -> Design:
         curve, theorem = Laplace(scale, threshold), "laplace"
     else:
         curve, theorem = TruncatedLaplace(epsilon, delta, float(max_items)), "truncated-laplace"
-    return Design(Count(), curve, max_items, "hash", None, {"novel items": delta}, theorem)
+    return Design(OneShot(Count(), curve), max_items, "hash", None, {"novel items": delta}, theorem)
 
 
 def _count_gaussian(options: Options) -> Design:
@@ -131,14 +160,15 @@ def _count_gaussian(options: Options) -> Design:
         sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, novel)
         sigma, threshold = norm * sigma, norm * threshold
         split, theorem = {"noise and novel items together": delta}, "gaussian-joint"
-    return Design(Count(), Gaussian(sigma, threshold), max_items, "hash", None, split, theorem)
+    curve = Gaussian(sigma, threshold)
+    return Design(OneShot(Count(), curve), max_items, "hash", None, split, theorem)
 
 
 def _weighted_laplace(options: Options) -> Design:
     delta = options.privacy.delta
     policy = Weighted(1, UNBOUNDED_FRACTION_BITS)
     curve, theorem, max_items = _l1_curve(options, "weighted-laplace", 0.0)
-    return Design(policy, curve, max_items, "hash", None, {"novel items": delta}, theorem)
+    return Design(OneShot(policy, curve), max_items, "hash", None, {"novel items": delta}, theorem)
 
 
 def _weighted_gaussian(options: Options) -> Design:
@@ -147,7 +177,7 @@ def _weighted_gaussian(options: Options) -> Design:
     lowest = 1.0 / math.sqrt(max_items) - NOVEL_SLACK
     curve, split, theorem = _l2_curve(options, max_items, max(0.0, lowest))
     policy = Weighted(2, UNBOUNDED_FRACTION_BITS)
-    return Design(policy, curve, max_items, "hash", None, split, theorem)
+    return Design(OneShot(policy, curve), max_items, "hash", None, split, theorem)
 
 
 def _policy_laplace(options: Options) -> Design:
@@ -158,7 +188,9 @@ def _policy_laplace(options: Options) -> Design:
     cutoff = _cutoff(options, curve.threshold, curve.scale)
     bits = _fraction_bits(cutoff)
     policy = L1Descent(math.floor(cutoff * 2**bits), bits, passes)
-    return Design(policy, curve, max_items, "hash", cutoff, {"novel items": delta}, theorem)
+    return Design(
+        OneShot(policy, curve), max_items, "hash", cutoff, {"novel items": delta}, theorem
+    )
 
 
 def _policy_gaussian(options: Options) -> Design:
@@ -179,7 +211,9 @@ def _policy_gaussian(options: Options) -> Design:
             f"cutoff={cutoff:g}, passes={passes} and max_items={max_items} leave no room for "
             f"rounding beyond {max_users:,} users; lower one of them"
         )
-    return Design(policy, curve, max_items, "hash", cutoff, split, theorem, max_users=max_users)
+    return Design(
+        OneShot(policy, curve), max_items, "hash", cutoff, split, theorem, max_users=max_users
+    )
 
 
 def _greedy(options: Options) -> Design:
@@ -192,7 +226,13 @@ def _greedy(options: Options) -> Design:
         cutoff = _cutoff(options, published.threshold, published.scale)
         policy = _fractional_greedy(cutoff, passes)
         return Design(
-            policy, published, max_items, "order", cutoff, split, "greedy-published", proven=False
+            OneShot(policy, published),
+            max_items,
+            "order",
+            cutoff,
+            split,
+            "greedy-published",
+            proven=False,
         )
     given = options.cutoff
     if given is not None:
@@ -206,17 +246,63 @@ def _greedy(options: Options) -> Design:
             )
         cutoff = float(votes.best_cutoff()) if given is None else given
         return Design(
-            Greedy(int(cutoff), 0, 1), votes, max_items, "order", cutoff, split, "optimal"
+            OneShot(Greedy(int(cutoff), 0, 1), votes), max_items, "order", cutoff, split, "optimal"
         )
     curve = TruncatedLaplace(epsilon, delta)
     cutoff = _cutoff(options, curve.threshold, curve.scale)
     policy = _fractional_greedy(cutoff, passes)
-    return Design(policy, curve, max_items, "order", cutoff, split, "truncated-laplace")
+    return Design(OneShot(policy, curve), max_items, "order", cutoff, split, "truncated-laplace")
 
 
 def _fractional_greedy(cutoff: float, passes: int) -> Greedy:
     bits = _fraction_bits(cutoff)
     return Greedy(math.floor(cutoff * 2**bits), bits, passes)
+
+
+def _reroute(options: Options) -> Design:
+    _unpublished(options, "reroute")
+    max_items = _max_items(options, default=DEFAULT_MAX_ITEMS, needed_by=None)
+    assert max_items is not None
+    scale = 1.0 + REROUTE_ALLOWANCE
+    lowest = (1.0 / math.sqrt(max_items) - NOVEL_SLACK) / scale
+    curve, split, theorem = _l2_curve(options, max_items, max(0.0, lowest), scale)
+    cutoff = _cutoff(options, curve.threshold, curve.scale)
+    bits = REROUTE_FRACTION_BITS
+    policy = Reroute(math.floor(cutoff * 2**bits), bits, max_items)
+    max_users = min(2 ** (62 - bits), math.floor(REROUTE_ALLOWANCE / policy.roundings()))
+    return Design(
+        OneShot(policy, curve), max_items, "hash", cutoff, split, theorem, max_users=max_users
+    )
+
+
+def _sips(options: Options) -> Design:
+    max_items = _max_items(options, default=DEFAULT_MAX_ITEMS, needed_by=None)
+    assert max_items is not None
+    sips, split = design_sips(
+        options.privacy.epsilon, options.privacy.delta, rounds=_rounds(options, SIPS_ROUNDS),
+        max_items=max_items, fraction_bits=UNBOUNDED_FRACTION_BITS,
+        published=options.calibration == "paper",
+    )  # fmt: skip
+    return Design(sips, max_items, "hash", None, split, "sips")
+
+
+def _sieve(options: Options) -> Design:
+    _unpublished(options, "sieve")
+    max_items = _max_items(options, default=SIEVE_MAX_ITEMS, needed_by=None)
+    assert max_items is not None
+    scout_items = max(SIEVE_SCOUT_ITEMS, max_items)
+    if options.scout_items is not None:
+        scout_items = whole_number("scout_items", options.scout_items, 0, LARGEST_MAX_ITEMS)
+    if 0 < scout_items < max_items:
+        raise ParameterError(
+            f"scout_items={scout_items} must be 0 (no scouting) or at least max_items={max_items}: "
+            "what is decided on is chosen among what was scouted"
+        )
+    sieve, split = design_sieve(
+        options.privacy.epsilon, options.privacy.delta, rounds=_rounds(options, SIEVE_ROUNDS),
+        max_items=max_items, scout_items=scout_items,
+    )  # fmt: skip
+    return Design(sieve, max_items, "hash", None, split, "sieve", max_users=MAX_USERS)
 
 
 def _l1_curve(
@@ -257,6 +343,7 @@ def _halves(delta: float) -> dict[str, float]:
 _EVERY = frozenset({"calibration", "insecure_seed", "public_items"})
 _BOUNDED = _EVERY | {"max_items"}
 _POLICY = _BOUNDED | {"alpha", "cutoff", "passes"}
+_ROUNDS = _BOUNDED | {"rounds"}
 _GREEDY = _POLICY | {"allow_unproven", "count", "expected_users", "order", "prior"}
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -294,7 +381,7 @@ MECHANISMS: dict[str, Mechanism] = {
         ),
         Mechanism(
             "policy-gaussian",
-            "users in turn move items towards a cutoff, Gaussian noise (Gopi et al.); the default",
+            "users in turn move items towards a cutoff, Gaussian noise (Gopi et al.)",
             _POLICY,
             _policy_gaussian,
         ),
@@ -304,9 +391,29 @@ MECHANISMS: dict[str, Mechanism] = {
             _GREEDY,
             _greedy,
         ),
+        Mechanism(
+            "reroute",
+            "each user spreads l2 norm 1, and full items give back what they do not need; parallel",
+            _BOUNDED | {"alpha", "cutoff"},
+            _reroute,
+        ),
+        Mechanism(
+            "sips",
+            "weighted-gaussian in rounds, each on what is left (Swanberg et al.); parallel",
+            _ROUNDS,
+            _sips,
+        ),
+        Mechanism(
+            "sieve",
+            "many small looks, each steering the next; releases most; parallel; the default",
+            _ROUNDS | {"scout_items"},
+            _sieve,
+        ),
     )
 }
-DEFAULT_MECHANISM = "policy-gaussian"
+DEFAULT_MECHANISM = "sieve"
+# Ours: there are no published thresholds to calibrate to.
+UNPUBLISHED = ("reroute", "sieve")
 CALIBRATIONS = ("tight", "paper")
 ORDERS = ("count", "popular", "scarce", "hash")
 

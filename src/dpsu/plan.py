@@ -8,9 +8,10 @@ from typing import Any
 
 from dpsu.curves import ReleaseCurve, curve_from_dict, curve_to_dict, weight_needed
 from dpsu.errors import ParameterError
-from dpsu.mechanisms import CALIBRATIONS, DEFAULT_MECHANISM, ORDERS, Options, find
+from dpsu.mechanisms import CALIBRATIONS, DEFAULT_MECHANISM, ORDERS, OneShot, Options, find
 from dpsu.policies import Policy, policy_from_dict, policy_to_dict
 from dpsu.privacy import Privacy, whole_number
+from dpsu.rounds import Rounds, rounds_from_dict, rounds_to_dict
 
 FORMAT = 1
 PROBABILITIES = (0.5, 0.9, 0.99)
@@ -34,8 +35,9 @@ class Plan:
     ----------
     privacy : Privacy
         The guarantee, for adding or removing one user with all rows.
-    policy, curve
-        How users weigh items, and how likely an item of some weight is released.
+    selection : OneShot, Sips or Sieve
+        A policy, which says how users weigh items, with a curve, which says how likely an item of
+        some weight is released; or rounds of looks at the data.
     cutoff : float or None
         Weight at which an item is full and users turn to other items.
     delta_split : tuple of (what, delta)
@@ -60,8 +62,7 @@ class Plan:
     expected_users: int | None
     prior: PublicKnowledge | None
     public_items: PublicKnowledge | None
-    policy: Policy
-    curve: ReleaseCurve
+    selection: OneShot | Rounds
     cutoff: float | None
     delta_split: tuple[tuple[str, float], ...]
     theorem: str
@@ -75,21 +76,45 @@ class Plan:
         return self.proven and self.insecure_seed is None
 
     @property
+    def rounds(self) -> Rounds | None:
+        """The rounds of sips and sieve; None for mechanisms of a single pass."""
+        return None if isinstance(self.selection, OneShot) else self.selection
+
+    @property
+    def _one_shot(self) -> OneShot:
+        if not isinstance(self.selection, OneShot):
+            raise AttributeError(f"{self.mechanism} has rounds instead of one policy and curve")
+        return self.selection
+
+    @property
+    def policy(self) -> Policy:
+        """How users weigh items; a mechanism in rounds has none."""
+        return self._one_shot.policy
+
+    @property
+    def curve(self) -> ReleaseCurve:
+        """How likely an item of some weight is released; a mechanism in rounds has none."""
+        return self._one_shot.curve
+
+    @property
     def noise_scale(self) -> float | None:
-        """Scale of the Laplace noise or standard deviation of the Gaussian; None for votes."""
-        return getattr(self.curve, "scale", None)
+        """Scale of the Laplace noise or deviation of the Gaussian; None for votes and rounds."""
+        return None if self.rounds is not None else getattr(self.curve, "scale", None)
 
     @property
     def threshold(self) -> float | None:
-        """What weight plus noise must exceed; None for votes, whose curve has no threshold."""
-        return getattr(self.curve, "threshold", None)
+        """What weight plus noise must exceed; None for votes and rounds."""
+        return None if self.rounds is not None else getattr(self.curve, "threshold", None)
 
     @property
     def needed(self) -> dict[float, float | None]:
         """Weight an item needs to be released with probability 0.5, 0.9 and 0.99.
 
-        None where the cutoff keeps every weight below it.
+        None where the cutoff keeps every weight below it. In rounds it is the weight in every
+        round, and an upper bound: an item may also be released on the way.
         """
+        if self.rounds is not None:
+            return {p: self.rounds.weight_needed(p) for p in PROBABILITIES}
         weights = {p: weight_needed(self.curve, p) for p in PROBABILITIES}
         limit = float("inf") if self.cutoff is None else self.cutoff
         return {p: (w if w <= limit else None) for p, w in weights.items()}
@@ -97,6 +122,8 @@ class Plan:
     @property
     def largest_probability(self) -> float:
         """Probability of an item that everybody holds: below 1 where a cutoff stops its weight."""
+        if self.rounds is not None:
+            return 1.0
         return self.curve.probability(1e300 if self.cutoff is None else self.cutoff)
 
     def to_json(self) -> str:
@@ -109,8 +136,7 @@ class Plan:
         values |= {
             "format": FORMAT,
             "privacy": vars(self.privacy),
-            "policy": policy_to_dict(self.policy),
-            "curve": curve_to_dict(self.curve),
+            "selection": _selection_to_dict(self.selection),
             "delta_split": [list(part) for part in self.delta_split],
         }
         for name in ("prior", "public_items"):
@@ -125,8 +151,7 @@ class Plan:
             raise ParameterError(f"this is not a plan of format {FORMAT}")
         values |= {
             "privacy": Privacy(**values["privacy"]),
-            "policy": policy_from_dict(values["policy"]),
-            "curve": curve_from_dict(values["curve"]),
+            "selection": _selection_from_dict(values["selection"]),
             "delta_split": tuple((what, delta) for what, delta in values["delta_split"]),
         }
         for name in ("prior", "public_items"):
@@ -137,6 +162,18 @@ class Plan:
         from dpsu.words import plan_text
 
         return plan_text(self)
+
+
+def _selection_to_dict(selection: OneShot | Rounds) -> dict[str, Any]:
+    if not isinstance(selection, OneShot):
+        return rounds_to_dict(selection)
+    return {"policy": policy_to_dict(selection.policy), "curve": curve_to_dict(selection.curve)}
+
+
+def _selection_from_dict(values: dict[str, Any]) -> OneShot | Rounds:
+    if "policy" not in values:
+        return rounds_from_dict(values)
+    return OneShot(policy_from_dict(values["policy"]), curve_from_dict(values["curve"]))
 
 
 def plan(
@@ -151,6 +188,8 @@ def plan(
     alpha: float | None = None,
     cutoff: float | None = None,
     passes: int | None = None,
+    rounds: int | None = None,
+    scout_items: int | None = None,
     calibration: str = "tight",
     order: str | None = None,
     prior: Any = None,
@@ -172,7 +211,7 @@ def plan(
     Examples
     --------
     >>> import dpsu
-    >>> p = dpsu.plan(epsilon=3, delta=4.5e-5, max_items=100)
+    >>> p = dpsu.plan(epsilon=3, delta=4.5e-5, mechanism="policy-gaussian", max_items=100)
     >>> round(p.threshold, 2), round(p.noise_scale, 2)
     (6.4, 1.28)
     >>> dpsu.Plan.from_json(p.to_json()) == p
@@ -186,6 +225,8 @@ def plan(
         "alpha": alpha,
         "cutoff": cutoff,
         "passes": passes,
+        "rounds": rounds,
+        "scout_items": scout_items,
         "order": order,
         "prior": prior,
         "expected_users": expected_users,
@@ -197,7 +238,8 @@ def plan(
             raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
     if calibration not in CALIBRATIONS:
         raise ParameterError(f"calibration={calibration!r} is not one of {', '.join(CALIBRATIONS)}")
-    design = chosen.design(Options(privacy, calibration, max_items, alpha, cutoff, passes))
+    options = (max_items, alpha, cutoff, passes, rounds, scout_items)
+    design = chosen.design(Options(privacy, calibration, *options))
     if not design.proven and not allow_unproven:
         raise ParameterError(
             f"{mechanism} with calibration='paper' is not differentially private as published; use "
@@ -218,8 +260,7 @@ def plan(
         expected_users=expected_users,
         prior=None if prior is None else _known("prior", prior, item),
         public_items=None if public_items is None else _known("public_items", public_items, item),
-        policy=design.policy,
-        curve=design.curve,
+        selection=design.selection,
         cutoff=design.cutoff,
         delta_split=tuple(design.delta_split.items()),
         theorem=design.theorem,

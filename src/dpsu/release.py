@@ -119,6 +119,8 @@ def release(
     alpha: float | None = None,
     cutoff: float | None = None,
     passes: int | None = None,
+    rounds: int | None = None,
+    scout_items: int | None = None,
     calibration: str = "tight",
     order: str | None = None,
     prior: Any = None,
@@ -149,12 +151,18 @@ def release(
         Column of local counts (greedy); otherwise repeated rows are counted.
     max_items : int, optional
         At most so many items per user, sampled by a salted hash. Choose it without looking at the
-        data. Default 100 for Gaussian mechanisms; Laplace ones need none when tight.
+        data. Default 300 for sieve, 100 for other Gaussian mechanisms; Laplace ones need none
+        when tight.
     alpha, cutoff : float, optional
         When an item is full: at ``threshold + alpha * noise scale`` (alpha is 3 by default), or at
         `cutoff` itself.
     passes : int, optional
         In how many passes users spend their budget.
+    rounds : int, optional
+        How often sips (3) and sieve (14) look at the data; 6 keep most of sieve's gain.
+    scout_items : int, optional
+        How many items of a user sieve scouts before it decides on `max_items` of them; 3000 by
+        default, 0 for no scouting.
     calibration : {"tight", "paper"}
         Our curves, or thresholds exactly as published.
     order : {"count", "popular", "scarce", "hash"}, optional
@@ -231,6 +239,8 @@ def release(
         alpha=alpha,
         cutoff=cutoff,
         passes=passes,
+        rounds=rounds,
+        scout_items=scout_items,
         calibration=calibration,
         order=order,
         prior=known_prior,

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 import dpsu
+from dpsu.rounds import Rounds, Sips
 
 if TYPE_CHECKING:
     from dpsu.plan import Plan
@@ -18,6 +19,8 @@ THEOREMS = {
     "truncated-laplace": "truncated Laplace noise: docs/proofs/truncated-laplace.md",
     "gaussian-joint": "Gaussian noise accounted jointly: docs/proofs/gaussian-joint.md",
     "optimal": "optimal selection of whole votes: docs/proofs/optimal.md",
+    "sips": "rounds of Gaussian noise, their budgets added up: docs/proofs/sips.md",
+    "sieve": "looks with Gaussian noise and a boundary for novel items: docs/proofs/sieve.md",
     "greedy-published": "NONE: the published proof of greedy has a gap, docs/proofs/greedy.md",
 }
 
@@ -55,6 +58,8 @@ def promises(plan: Plan) -> list[str]:
 
 def people(plan: Plan, weight: float) -> str:
     """How many users a weight takes, in words."""
+    if plan.rounds is not None:
+        return f"{math.ceil(weight):,} users who hold nothing else that is still open"
     kind = plan.policy.kind
     if kind == "count" or (kind == "greedy" and plan.policy.fraction_bits == 0):
         act = "hold it" if kind == "count" else "vote for it"
@@ -65,7 +70,7 @@ def people(plan: Plan, weight: float) -> str:
     size = plan.max_items or 100
     if size == 1:
         return f"{math.ceil(weight):,} users"
-    norm = 2 if kind == "l2-descent" or getattr(plan.policy, "norm", 1) == 2 else 1
+    norm = 2 if kind in ("l2-descent", "reroute") or getattr(plan.policy, "norm", 1) == 2 else 1
     many = math.ceil(weight * (size if norm == 1 else math.sqrt(size)))
     bound = "" if kind == "weighted" else "at most "
     return f"{alone}, or {bound}{many:,} users who hold {size:,} items each"
@@ -77,12 +82,15 @@ def plan_text(plan: Plan) -> str:
     if plan.max_items is not None:
         how = "by a salted hash" if plan.bounded_by == "hash" else "in the user's own order"
         bounded = f"at most {plan.max_items:,} items per user, chosen {how}"
+    proof = THEOREMS[plan.theorem]
+    if plan.rounds is None:
+        proof += f"; policy: docs/proofs/{plan.policy.kind}.md"
     facts = [
         ("guarantee", guarantee(plan)),
         ("mechanism", f"{plan.mechanism}, {plan.calibration} calibration"),
-        ("proof", THEOREMS[plan.theorem] + f"; policy: docs/proofs/{plan.policy.kind}.md"),
-        ("bounding", bounded),
+        ("proof", proof),
     ]
+    facts += [("bounding", bounded)] if plan.rounds is None else _rounds_facts(plan.rounds)
     if plan.order is not None:
         facts.append(("order", _order_text(plan)))
     if plan.noise_scale is not None and plan.threshold is not None:
@@ -108,6 +116,25 @@ def plan_text(plan: Plan) -> str:
     text.append("You promise that")
     text += [f"  - {promise}" for promise in promises(plan)]
     return "\n".join(text)
+
+
+def _rounds_facts(rounds: Rounds) -> list[tuple[str, str]]:
+    """The rounds of a plan, all of their numbers."""
+    if isinstance(rounds, Sips):
+        looks = zip(rounds.shares, rounds.curves, strict=True)
+        facts = [("bounding", f"at most {rounds.max_items:,} items per user, sampled every round")]
+        for number, (share, curve) in enumerate(looks, 1):
+            drawn = f"noise scale {curve.scale:.5g}, threshold {curve.threshold:.5g}"
+            facts.append((f"round {number}", f"share {share:.4f}, {drawn}"))
+        return facts
+    facts = [("noise scale", f"{rounds.sigma:.6g} / sqrt(share of a look)")]
+    names = ["scouting", "deciding"][-len(rounds.phases) :]
+    for name, phase in zip(names, rounds.phases, strict=True):
+        looks_at = zip(phase.shares, phase.boundary, strict=True)
+        told = ", ".join(f"{share:.4f} > {bound:.4g}" for share, bound in looks_at)
+        sets = f"{phase.max_items:,} items per user, weights at most {phase.cap:g} to 1"
+        facts.append((name, f"at most {sets}; share > boundary: {told}"))
+    return facts
 
 
 def _missed(plan: Plan) -> str:

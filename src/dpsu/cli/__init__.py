@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import traceback
 from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -62,6 +64,19 @@ def main() -> None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
         fail(f"unexpected {where}; this is a defect, please report it", 1)
+
+
+def run() -> NoReturn:
+    """The `dpsu` command: `main`, and then leave without waiting for threads that read ahead."""
+    code: Any = 0
+    try:
+        main()
+    except SystemExit as stop:
+        code = stop.code
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def fail(message: str, code: int) -> None:

@@ -33,13 +33,14 @@ def demo(users: int, epsilon: float, delta: float, seed: int) -> None:
     from rich.table import Table
 
     import dpsu
-    from dpsu.mechanisms import MECHANISMS
+    from dpsu.mechanisms import MECHANISMS, UNPUBLISHED
     from dpsu.sample import reddit_like
 
     runs: list[tuple[str, str, dict[str, Any]]] = [
         (name, calibration, _options(name, calibration))
         for name in MECHANISMS
         for calibration in ("paper", "tight")
+        if calibration == "tight" or name not in UNPUBLISHED
     ]
     table = Table(title=f"{users:,} users, epsilon {epsilon:g}, delta {delta:.3g}")
     table.add_column("mechanism")
@@ -79,4 +80,4 @@ def demo(users: int, epsilon: float, delta: float, seed: int) -> None:
 def _options(name: str, calibration: str) -> dict[str, Any]:
     if name == "greedy":
         return {"count": "count", "allow_unproven": calibration == "paper"}
-    return {"max_items": 100}
+    return {} if name == "sieve" else {"max_items": 100}

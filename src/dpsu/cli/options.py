@@ -37,7 +37,8 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--max-items",
                 type=int,
-                help="At most so many items per user. Default 100 for Gaussian mechanisms; "
+                help="At most so many items per user. Default 300 for sieve, 100 for other "
+                "Gaussian mechanisms; "
                 "count-laplace always needs it, other Laplace ones as published.",
             ),
             click.option(
@@ -59,6 +60,14 @@ def mechanism_options(command: Command) -> Command:
                 "--passes",
                 type=int,
                 help="Passes in which users spend their budget (policy, greedy). Default 1.",
+            ),
+            click.option(
+                "--rounds", type=int, help="Looks at the data. Default 14 for sieve, 3 for sips."
+            ),
+            click.option(
+                "--scout-items",
+                type=int,
+                help="Items per user that sieve scouts before deciding. Default 3000, 0 for none.",
             ),
             click.option("--count", help="Column of local counts (greedy)."),
             click.option(

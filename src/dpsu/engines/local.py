@@ -1,6 +1,7 @@
 """One machine, in memory: from interned rows to the released items.
 
 orders -> grouping -> bounding -> policy weights -> exact coins -> sorted items
+orders -> grouping -> rounds of looks with exact noise -> sorted items
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 from dpsu import bounding
 from dpsu.coins import toss
 from dpsu.contributions import Contributions, arrange
+from dpsu.engines.looks import LocalLooks
 from dpsu.errors import DataError
 from dpsu.ids import Ids
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.keys import Key
+from dpsu.mechanisms import OneShot
 from dpsu.memory import Memory
 from dpsu.pairs import Pairs
 from dpsu.plan import Plan
@@ -38,9 +41,21 @@ def run(
     stage: Stage = lambda name, users: None,
 ) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
-    items, weights = weigh(plan, pairs, key, prior=prior, public=public, memory=memory, stage=stage)
-    stage("tossing coins", 0)
-    released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
+    users, items, held = group(
+        plan, pairs, key, prior=prior, public=public, memory=memory, stage=stage
+    )
+    stage("weighing items", 0)
+
+    def done(weighed: int) -> None:
+        stage("weighing items", weighed)
+
+    if isinstance(plan.selection, OneShot):
+        weights = plan.policy.weights(_bound(plan, held, users, items, key), done)
+        stage("tossing coins", 0)
+        released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
+    else:
+        looks = LocalLooks(held, users, items, key, done)
+        released = plan.selection.run(looks, items, key)
     found = items.take(np.flatnonzero(released)).values
     if public is not None:
         found = pa.concat_arrays([found, public.as_type(found.type)])
@@ -54,27 +69,35 @@ def weigh(
     *,
     prior: Prior | None = None,
     public: PublicItems | None = None,
-    memory: Memory | None = None,
-    stage: Stage = lambda name, users: None,
 ) -> tuple[Ids, NDArray[np.int64]]:
     """Items in their order and their weights. PRIVATE: weights never leave the engine."""
+    users, items, held = group(plan, pairs, key, prior=prior, public=public)
+    return items, plan.policy.weights(_bound(plan, held, users, items, key))
+
+
+def group(
+    plan: Plan,
+    pairs: Pairs,
+    key: Key,
+    *,
+    prior: Prior | None = None,
+    public: PublicItems | None = None,
+    memory: Memory | None = None,
+    stage: Stage = lambda name, users: None,
+) -> tuple[Ids, Ids, Contributions]:
+    """Users and items in their orders, and who holds what."""
     if len(pairs.users) > plan.max_users:
         raise DataError(
             f"there are more users than this plan is proved for (at most {plan.max_users:,}); "
-            "lower max_items or passes, or choose weighted-gaussian, which has no such limit"
+            "lower max_items or passes, or choose sieve, which has no such limit"
         )
     stage("grouping by user", 0)
     user_order = order.hash_order(pairs.users, key.salt("user order"))
     item_order = _item_order(plan, pairs.items, key, prior)
     if public is not None:
         item_order = item_order[~public.among(pairs.items)[item_order]]
-    users, items = pairs.users.take(user_order), pairs.items.take(item_order)
-    contributions = arrange(
-        pairs, user_order, item_order, counted=plan.order == "count", memory=memory
-    )
-    stage("weighing items", 0)
-    bounded = _bound(plan, contributions, users, items, key)
-    return items, plan.policy.weights(bounded, lambda done: stage("weighing items", done))
+    held = arrange(pairs, user_order, item_order, counted=plan.order == "count", memory=memory)
+    return pairs.users.take(user_order), pairs.items.take(item_order), held
 
 
 def _item_order(plan: Plan, items: Ids, key: Key, prior: Prior | None) -> NDArray[np.int64]:

@@ -78,9 +78,16 @@ def open_rows(path: Path, columns: Sequence[str], format_: str | None) -> Source
         raise DataError(f"{what} is empty; it should at least have a header")
     if kind == "parquet":
         return _open_parquet(path, columns, what)
+    source = _open(path)
+
+    def again(read: bytes) -> Any:
+        # Streams of Arrow's own: its threads read ahead, and into Python they must not reach when
+        # an error ends the interpreter. Standard input leaves no choice.
+        return textual.rejoined(read, source) if piped else _open(path)
+
     if kind == "jsonl":
-        return Source(textual.read_json_lines(_open(path), columns, what))
-    return Source(textual.read_csv(_open(path), str(kind), columns, what))
+        return Source(textual.read_json_lines(source, again, columns, what))
+    return Source(textual.read_csv(source, again, str(kind), columns, what))
 
 
 def read_public_table(path: Path) -> pa.Table:

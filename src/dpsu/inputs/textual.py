@@ -24,6 +24,8 @@ from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 
 ReadTable = Callable[[], pa.Table]
+# From the bytes that were read of a source to a stream that starts with them.
+Again = Callable[[bytes], Any]
 
 BLOCK = 1 << 23
 LOOK_AHEAD, LONGEST_LOOK_AHEAD = 1 << 20, 1 << 26
@@ -31,7 +33,9 @@ LONGEST_HEADER = 1 << 20
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
 
 
-def read_csv(source: Any, kind: str, columns: Sequence[str], what: str) -> Iterator[ReadTable]:
+def read_csv(
+    source: Any, again: Again, kind: str, columns: Sequence[str], what: str
+) -> Iterator[ReadTable]:
     """Columns of a CSV or TSV file with a header, as text, block by block."""
     delimiter = "\t" if kind == "tsv" else ","
     broken = (
@@ -56,7 +60,7 @@ def read_csv(source: Any, kind: str, columns: Sequence[str], what: str) -> Itera
 
     reader = without_values(
         lambda: pa.csv.open_csv(
-            pa.PythonFile(_Rejoined(first, source), mode="r"),
+            again(first),
             read_options=pa.csv.ReadOptions(block_size=BLOCK),
             parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
@@ -74,7 +78,9 @@ def read_csv(source: Any, kind: str, columns: Sequence[str], what: str) -> Itera
     return chain([partial(pa.Table.from_batches, [], reader.schema)], tables_of(reader, broken))
 
 
-def read_json_lines(source: Any, columns: Sequence[str], what: str) -> Iterator[ReadTable]:
+def read_json_lines(
+    source: Any, again: Again, columns: Sequence[str], what: str
+) -> Iterator[ReadTable]:
     """Keys of JSON objects, one a line, block by block; each key is all text or all integers."""
     broken = f"{what} is not JSON lines in UTF-8, or a column mixes types"
     head, found, keys = without_values(lambda: _look_ahead(source, columns), broken)
@@ -88,7 +94,7 @@ def read_json_lines(source: Any, columns: Sequence[str], what: str) -> Iterator[
     )
     reader = without_values(
         lambda: pa.json.open_json(
-            pa.PythonFile(_Rejoined(head, source), mode="r"),
+            again(head),
             pa.json.ReadOptions(block_size=BLOCK),
             options,
         ),
@@ -158,6 +164,11 @@ def tables_of(batches: Any, broken: str) -> Iterator[ReadTable]:
     """One table for each batch, read when it is asked for; `broken` says what a failure means."""
     while (batch := without_values(lambda: next(batches, None), broken)) is not None:
         yield partial(pa.Table.from_batches, [batch])
+
+
+def rejoined(first: bytes, rest: Any) -> Any:
+    """A stream that cannot be opened twice, with what was read of it put back."""
+    return pa.PythonFile(_Rejoined(first, rest), mode="r")
 
 
 class _Rejoined(io.RawIOBase):

@@ -120,3 +120,26 @@ def greedy(
             left -= give
             if left == 0:
                 break
+
+
+@njit(cache=True, nogil=True)
+def reroute(
+    start: Int64,
+    stop: Int64,
+    items: Int32,
+    share: Int64,
+    back: NDArray[np.float64],
+    degree: int,
+    weights: Int64,
+) -> None:
+    """Add to each item of a user 1/(2 degree) of what the user gets back, rounded down.
+
+    `back` is the part of its weight that an item returns; users without a share do not take part.
+    """
+    for u in range(len(stop)):
+        returned = 0.0
+        for j in range(start[u], stop[u]):
+            returned += back[items[j]]
+        give = np.int64(math.floor(share[stop[u] - start[u]] * returned / (2.0 * degree)))
+        for j in range(start[u], stop[u]):
+            weights[items[j]] += give

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from dpsu.policies.count import Count
 from dpsu.policies.descent import L1Descent, L2Descent
 from dpsu.policies.greedy import Greedy
+from dpsu.policies.reroute import Reroute
 from dpsu.policies.turns import Done, nobody_waits
 from dpsu.policies.weighted import Weighted
 
@@ -28,6 +29,7 @@ __all__ = [
     "L1Descent",
     "L2Descent",
     "Policy",
+    "Reroute",
     "Weighted",
     "policy_from_dict",
     "policy_to_dict",
@@ -51,7 +53,7 @@ class Policy(Protocol):
 
 
 POLICIES: dict[str, type[Any]] = {
-    policy.kind: policy for policy in (Count, Greedy, L1Descent, L2Descent, Weighted)
+    policy.kind: policy for policy in (Count, Greedy, L1Descent, L2Descent, Reroute, Weighted)
 }
 
 

@@ -1,0 +1,39 @@
+"""Mechanisms that look at the data in several rounds, each paid for with a share of the budget.
+
+Like a policy, such a mechanism is frozen data and part of the plan. It asks an engine for sums of
+weights and nothing else, and users, engines and other items never see more of each other than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from dpsu.curves import Gaussian
+from dpsu.rounds.boundary import Phase
+from dpsu.rounds.sieve import Sieve, Steering
+from dpsu.rounds.sips import Sips
+
+__all__ = ["Rounds", "Sieve", "Sips", "rounds_from_dict", "rounds_to_dict"]
+
+Rounds = Sieve | Sips
+
+
+def rounds_to_dict(rounds: Rounds) -> dict[str, Any]:
+    """Describe rounds in plain values; `rounds_from_dict` reads them back."""
+    return {"kind": rounds.kind, **asdict(rounds)}
+
+
+def rounds_from_dict(description: dict[str, Any]) -> Rounds:
+    """Rebuild the rounds that `rounds_to_dict` described."""
+    values = dict(description)
+    if values.pop("kind") == Sips.kind:
+        curves = tuple(Gaussian(**curve) for curve in values.pop("curves"))
+        return Sips(curves=curves, shares=tuple(values.pop("shares")), **values)
+    phases = tuple(_phase(phase) for phase in values.pop("phases"))
+    return Sieve(phases=phases, steering=Steering(**values.pop("steering")), **values)
+
+
+def _phase(values: dict[str, Any]) -> Phase:
+    lists = {name: tuple(values[name]) for name in ("shares", "shapes", "boundary")}
+    return Phase(**(values | lists))

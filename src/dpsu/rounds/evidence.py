@@ -1,0 +1,106 @@
+"""What has been heard of every item so far, and how much attention it deserves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsu.kernels import steering
+from dpsu.kernels.threads import in_ranges
+
+if TYPE_CHECKING:
+    from dpsu.rounds.sieve import Look, Sieve
+
+Floats = NDArray[np.float64]
+Tables = tuple[Floats, Floats, Floats, Floats, Floats]
+
+LEVELS = 14
+ESTIMATES = 512
+RATES = 120
+# Levels of error reach from the best that all looks together give to this many times the first.
+WORST = 60.0
+
+
+class Evidence:
+    """Evidence of items, item by item. It is noisy, but it is never published."""
+
+    def __init__(self, sieve: Sieve, n_items: int) -> None:
+        self._sieve = sieve
+        self._tables = _tables(sieve)
+        self._evidence = np.zeros(n_items)
+        self._precision = np.zeros(n_items)
+        self._total = np.zeros(n_items)
+        self._present = np.zeros(n_items, bool)
+        self.released = np.zeros(n_items, bool)
+
+    def begin(self, present: NDArray[np.bool_]) -> None:
+        """Begin a phase: evidence that counts starts at 0; `present` are the items of its sets."""
+        self._total[:] = 0.0
+        self._present = present
+
+    def attention(self, look: Look) -> NDArray[np.float64]:
+        """How much users should attend to each item: 0 if released, else positive."""
+        if look.round == 0:
+            return np.ones(len(self.released))
+        sieve, constants = self._sieve, self._sieve.steering
+        last = sieve.phases[-1]
+        deciding = look.phase is last
+        remaining = last.share - math.fsum(last.shares[: look.place] if deciding else ())
+        # Evidence of the scouting phase steers, but it does not count towards the goal.
+        counted = self._total if deciding and look.place > 0 else np.zeros(len(self.released))
+        attention = np.empty(len(self.released))
+        in_ranges(
+            lambda first, last: steering.steer(
+                self._evidence, self._precision, counted, self.released, sieve.goal, remaining,
+                constants.gain, sieve.sigma, constants.extra * sieve.sigma, constants.open_above,
+                constants.open_below, *self._tables, first, last, attention,
+            ),
+            len(attention),
+        )  # fmt: skip
+        return attention
+
+    def hear(self, look: Look, heard: NDArray[np.int64], attention: NDArray[np.float64]) -> None:
+        """Take in one noisy look, in units, and release what has crossed the boundary."""
+        sieve, constants = self._sieve, self._sieve.steering
+        values = np.ldexp(heard.astype(np.float64), -sieve.fraction_bits)
+        in_ranges(
+            lambda first, last: steering.hear(
+                values, look.phase.shares[look.place], sieve.sigma, constants.memory,
+                constants.least, look.phase.boundary[look.place], attention, self._present,
+                self._evidence, self._precision, self._total, self.released, first, last,
+            ),
+            len(values),
+        )  # fmt: skip
+
+
+def _tables(sieve: Sieve) -> Tables:
+    """Posterior mean and deviation of an item's rate, by standard error and estimate.
+
+    The prior of a rate h is proportional to 1/h between two public bounds. Made from the plan
+    alone: levels of log error, lowest estimate and step of each level, means and deviations.
+    """
+    memory, precisions, known = sieve.steering.memory, [], 0.0
+    for look in sieve.looks():
+        known = memory * known + look.phase.shares[look.place] / sieve.sigma**2
+        precisions.append(known)
+    levels = np.linspace(
+        -0.5 * math.log(max(precisions)), -0.5 * math.log(precisions[0]) + math.log(WORST), LEVELS
+    )
+    largest = 6.0 * sieve.goal / sieve.phases[-1].share
+    rates = np.exp(np.linspace(math.log(sieve.steering.smallest_rate), math.log(largest), RATES))
+    lowest, step = np.empty(LEVELS), np.empty(LEVELS)
+    means, deviations = np.empty((LEVELS, ESTIMATES)), np.empty((LEVELS, ESTIMATES))
+    for q, level in enumerate(levels):
+        error = math.exp(level)
+        estimates = np.linspace(-6.0 * error, max(largest, 6.0 * error), ESTIMATES)
+        lowest[q], step[q] = estimates[0], estimates[1] - estimates[0]
+        logs = -((estimates[:, None] - rates[None, :]) ** 2) / (2.0 * error * error)
+        # Rates are spaced evenly in their logarithm, where the prior 1/h is flat.
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        means[q] = chances @ rates
+        deviations[q] = np.sqrt(np.maximum(chances @ rates**2 - means[q] ** 2, 0.0))
+    return levels, lowest, step, means, deviations

@@ -1,0 +1,164 @@
+"""Sieve: many small noisy looks, each of which steers where users put their weight in the next.
+
+An item is released as soon as its evidence, summed over the looks of a phase, crosses a boundary
+that items of a single user hardly ever cross. A short first phase scouts the many items of every
+user; the second decides among those that are worth it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from dpsu.calibration import ROUND_UP, gaussian_scale
+from dpsu.normal import upper_quantile
+from dpsu.rounds.boundary import Phase, make_phase
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpsu.ids import Ids
+    from dpsu.keys import Key
+    from dpsu.rounds.engine import Looks
+
+FRACTION_BITS = 20
+
+
+@dataclass(frozen=True)
+class Steering:
+    """Public constants of attention; they change how much is released, never the guarantee."""
+
+    gain: float = 1.15
+    extra: float = 0.25
+    open_above: float = 0.4
+    open_below: float = 0.3
+    memory: float = 0.9
+    least: float = 1e-3
+    smallest_rate: float = 0.8
+
+
+class Look(NamedTuple):
+    """One look: its number over all phases, and its place in its phase."""
+
+    round: int
+    phase: Phase
+    place: int
+
+
+@dataclass(frozen=True)
+class Sieve:
+    """Phases, each with its looks, and the noise and steering that all of them share."""
+
+    sigma: float
+    fraction_bits: int
+    phases: tuple[Phase, ...]
+    steering: Steering = Steering()
+    kind: ClassVar[str] = "sieve"
+
+    @property
+    def max_items(self) -> int:
+        """How many items of a user count at all: the set of the first phase."""
+        return self.phases[0].max_items
+
+    @property
+    def goal(self) -> float:
+        """The last boundary, which evidence has to cross in the end."""
+        return self.phases[-1].boundary[-1]
+
+    def weight_needed(self, probability: float) -> float:
+        """Weight in every look that is enough with this probability, by the last boundary alone."""
+        share = self.phases[-1].share
+        noise = self.sigma * math.sqrt(share)
+        return (self.goal - noise * upper_quantile(probability)) / share
+
+    def looks(self) -> Iterator[Look]:
+        """All looks in order; rounds are numbered on from phase to phase, never anew."""
+        round_ = 0
+        for phase in self.phases:
+            for place in range(len(phase.shares)):
+                yield Look(round_, phase, place)
+                round_ += 1
+
+    def scale(self, look: Look) -> float:
+        """Standard deviation of the noise of a look, in units."""
+        share = look.phase.shares[look.place]
+        return ROUND_UP * self.sigma / math.sqrt(share) * float(1 << self.fraction_bits)
+
+    def run(self, looks: Looks, items: Ids, key: Key) -> NDArray[np.bool_]:
+        """Which items are released, from an engine that knows the users."""
+        from dpsu.noise import Noise
+        from dpsu.rounds.evidence import Evidence
+
+        unit = float(1 << self.fraction_bits)
+        noise, heard = Noise(key, items), Evidence(self, len(items))
+        for look in self.looks():
+            phase = look.phase
+            attention = heard.attention(look)
+            if look.place == 0:
+                # Sets are chosen once per phase, and stay.
+                present = looks.choose(phase.max_items, None if look.round == 0 else attention)
+                heard.begin(present)
+                caps = phase.caps(self.sigma, unit)
+            weights = looks.attend(attention, caps, phase.shapes[look.place], unit, look.round)
+            heard.hear(look, weights + noise.rounded(look.round, self.scale(look)), attention)
+        return heard.released
+
+
+def design_sieve(
+    epsilon: float,
+    delta: float,
+    *,
+    rounds: int,
+    max_items: int,
+    scout_items: int,
+) -> tuple[Sieve, dict[str, float]]:
+    """Calibrate: what noise, crossings while scouting and crossings while deciding may cost.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of looks; shares of the budget grow like their number to the power 0.7.
+    max_items, scout_items : int
+        Size of a user's set while deciding and while scouting. There is no scouting if the second
+        is 0, or with fewer than 4 rounds.
+    """
+    for_crossing = 0.3
+    for_scouting = 0.05
+    grow = [k**0.7 for k in range(1, rounds + 1)]
+    # Rounded down: together they take at most the whole budget.
+    shares = [g / math.fsum(grow) * (1.0 - 1e-14) for g in grow]
+    scouting = 0
+    if scout_items and rounds >= 4:
+        scouting = 1 if rounds < 10 else 2
+    sigma = gaussian_scale(epsilon, (1.0 - for_crossing) * delta)
+    unit = float(1 << FRACTION_BITS)
+    crossing = for_crossing * delta
+    split = {"noise": (1.0 - for_crossing) * delta}
+    phases = []
+    if scouting:
+        split["novel items while scouting"] = for_scouting * crossing
+        phases.append(
+            make_phase(
+                tuple(shares[:scouting]), shapes(scouting), sigma, unit, max_items=scout_items,
+                delta=for_scouting * crossing, cap=0.3, exponent=0.3,
+            )
+        )  # fmt: skip
+        crossing *= 1.0 - for_scouting
+    split["novel items"] = crossing
+    phases.append(
+        make_phase(
+            tuple(shares[scouting:]), shapes(rounds - scouting), sigma, unit, max_items=max_items,
+            delta=crossing, cap=0.2, exponent=0.0,
+        )
+    )  # fmt: skip
+    return Sieve(sigma, FRACTION_BITS, tuple(phases)), split
+
+
+def shapes(looks: int) -> tuple[float, ...]:
+    """Caps rise over a phase: early looks spread weight, late ones finish what is nearly there."""
+    if looks == 1:
+        return (1.0,)
+    return tuple(0.7 + 0.6 * k / (looks - 1) for k in range(looks))

@@ -1,0 +1,86 @@
+"""Sips: weighted Gaussian selection a few times over, each time on what is not released yet.
+
+Every round takes a share of the budget that grows, so that the first rounds clear away what is
+plain and the last one has most users' weight on items that are still open (Swanberg, Desfontaines
+and Haney 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpsu.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
+from dpsu.curves import Gaussian, weight_needed
+from dpsu.policies.weighted import Weighted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpsu.ids import Ids
+    from dpsu.keys import Key
+    from dpsu.rounds.engine import Looks
+
+GROWTH = 0.3
+# Of delta, so much for the thresholds; the rest for the noise. Tried when a plan is made.
+SPLITS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7)
+
+
+@dataclass(frozen=True)
+class Sips:
+    """Rounds with their shares of the budget and their curves."""
+
+    max_items: int
+    fraction_bits: int
+    shares: tuple[float, ...]
+    curves: tuple[Gaussian, ...]
+    kind: ClassVar[str] = "sips"
+
+    def weight_needed(self, probability: float) -> float:
+        """Weight in the last round that is enough with this probability."""
+        return weight_needed(self.curves[-1], probability)
+
+    def run(self, looks: Looks, items: Ids, key: Key) -> NDArray[np.bool_]:
+        """Which items are released, from an engine that knows the users."""
+        import numpy as np
+
+        from dpsu.coins import toss
+
+        weighted = Weighted(2, self.fraction_bits)
+        give = [0] + [weighted.share(size) for size in range(1, self.max_items + 1)]
+        shares = np.array(give, np.int64)
+        released = np.zeros(len(items), bool)
+        for round_, curve in enumerate(self.curves):
+            weights = looks.share(released, self.max_items, shares, round_)
+            released |= toss(curve, weights, self.fraction_bits, items, key, round_)
+        return released
+
+
+def design_sips(
+    epsilon: float,
+    delta: float,
+    *,
+    rounds: int,
+    max_items: int,
+    fraction_bits: int,
+    published: bool = False,
+) -> tuple[Sips, dict[str, float]]:
+    """Shares that grow by 1/0.3 from round to round, and the split of delta that serves best.
+
+    Best is the lowest threshold of the last round, which has most of the budget; it depends on
+    public parameters alone. As `published`, noise and thresholds have one half each.
+    """
+    grow = [GROWTH ** (rounds - k) for k in range(1, rounds + 1)]
+    shares = tuple(g / math.fsum(grow) * (1.0 - 1e-14) for g in grow)
+
+    def curve(share: float, novel: float) -> Gaussian:
+        sigma = ROUND_UP * gaussian_scale(epsilon, delta - novel) / math.sqrt(share)
+        return Gaussian(sigma, gaussian_threshold(sigma, share * novel, max_items))
+
+    splits = (0.5,) if published else SPLITS
+    novel = min((part * delta for part in splits), key=lambda n: curve(shares[-1], n).threshold)
+    curves = tuple(curve(share, novel) for share in shares)
+    split = {"noise": delta - novel, "novel items": novel}
+    return Sips(max_items, fraction_bits, shares, curves), split

@@ -1,0 +1,192 @@
+"""The sieve once more, look by look, with every wrong turn that is known to leak; and its law.
+
+`run` is a second reading of the mechanism. Without a trap it must agree with the shipped one; with
+a trap it is what the shipped one must not become. `distribution` integrates over the noise: all
+looks but the last by enumeration of rounded noise, the last in closed form.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from dpsu.contributions import Contributions
+from dpsu.engines.looks import LocalLooks
+from dpsu.ids import Ids, integers
+from dpsu.keys import Key
+from dpsu.normal import upper_tail
+from dpsu.rounds.evidence import Evidence
+from dpsu.rounds.sieve import Look, Sieve
+
+Noise = Callable[[int], np.ndarray]
+
+TRAPS = (
+    "shares of each phase add up to 1",
+    "sets of the first phase count in the second",
+    "positive weight instead of membership",
+    "evidence of the first phase counts in the second",
+    "sets are chosen anew in every look",
+    "another noise decides",
+    "no noise without weight",
+    "rounds are numbered anew in the second phase",
+)
+KEY = Key.from_insecure_seed(11)
+
+
+def looks_of(users: list[list[int]], n_items: int) -> LocalLooks:
+    """An engine for users with small sets; user u keeps its id whoever else is there."""
+    sizes = [len(held) for held in users]
+    stop = np.cumsum(sizes).astype(np.int64)
+    start = stop - np.array(sizes, np.int64)
+    items = np.array([i for held in users for i in sorted(held)], np.int32)
+    contributions = Contributions(start, stop, items, None, n_items)
+    ids = Ids(integers(np.arange(len(users), dtype=np.int64)))
+    return LocalLooks(contributions, ids, Ids(integers(np.arange(n_items))), KEY)
+
+
+def run(
+    sieve: Sieve,
+    make_looks: Callable[[], LocalLooks],
+    noise: Noise,
+    n_items: int,
+    trap: str | None = None,
+    *,
+    before_last: bool = False,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Released items; and, `before_last`, evidence, weights and presence at the last look."""
+    unit = float(1 << sieve.fraction_bits)
+    heard, looks = Evidence(sieve, n_items), make_looks()
+    asked = list(sieve.looks())
+    weights, earlier = np.zeros(n_items, np.int64), np.zeros(n_items, bool)
+    for look in asked:
+        phase = look.phase
+        attention = heard.attention(look)
+        anew = trap == "sets are chosen anew in every look" and look.round > 0
+        if look.place == 0 or anew:
+            if anew:
+                looks = make_looks()
+                looks.choose(sieve.phases[0].max_items, None)
+            chosen = looks.choose(phase.max_items, None if look.round == 0 else attention)
+            total = heard._total.copy()
+            present = chosen
+            if trap == "sets of the first phase count in the second":
+                present = chosen | earlier
+                earlier = chosen
+            heard.begin(present)
+            if anew and look.place > 0:
+                heard._total[:] = total
+            if trap == "evidence of the first phase counts in the second":
+                heard._total[:] = total
+        caps = phase.caps(sieve.sigma, unit)
+        weights = looks.attend(attention, caps, phase.shapes[look.place], unit, look.round)
+        if trap == "positive weight instead of membership":
+            heard._present = weights > 0
+        if before_last and look is asked[-1]:
+            break
+        number = (
+            look.place if trap == "rounds are numbered anew in the second phase" else look.round
+        )
+        drawn = noise(number)
+        if trap == "no noise without weight":
+            drawn = np.where(weights > 0, drawn, 0)
+        if trap == "another noise decides":
+            _decide_apart(heard, look, weights, drawn, noise(number + 1000), attention)
+        else:
+            heard.hear(look, weights + drawn, attention)
+    return heard.released, heard._total, weights, heard._present
+
+
+def _decide_apart(
+    heard: Evidence,
+    look: Look,
+    weights: np.ndarray,
+    steering: np.ndarray,
+    deciding: np.ndarray,
+    attention: np.ndarray,
+) -> None:
+    before, total = heard.released.copy(), heard._total.copy()
+    heard.hear(look, weights + deciding, attention)
+    released, decided = heard.released.copy(), heard._total.copy()
+    heard.released[:], heard._total[:] = before, total
+    heard.hear(look, weights + steering, attention)
+    heard.released[:], heard._total[:] = released, decided
+
+
+def scaled(sieve: Sieve, trap: str | None) -> Sieve:
+    """The sieve that a trap in the shares would make of this one."""
+    if trap != "shares of each phase add up to 1":
+        return sieve
+    phases = tuple(replace(p, shares=tuple(f / p.share for f in p.shares)) for p in sieve.phases)
+    return replace(sieve, phases=phases)
+
+
+def distribution(
+    sieve: Sieve, users: list[list[int]], n_items: int, trap: str | None = None
+) -> dict[frozenset[int], float]:
+    """Probability of every released set, by copies of the database, one for each path of noise."""
+    sieve = scaled(sieve, trap)
+    looks = list(sieve.looks())
+    cells = []
+    for look in looks[:-1]:
+        scale = sieve.scale(look)
+        most = math.ceil(6.0 * scale)
+        values = np.arange(-most, most + 1)
+        chances = [upper_tail((v - 0.5) / scale) - upper_tail((v + 0.5) / scale) for v in values]
+        cells += [(values, np.array(chances))] * n_items
+    grids = np.meshgrid(*(np.arange(len(v)) for v, _ in cells), indexing="ij")
+    paths = [g.ravel() for g in grids]
+    copies = len(paths[0]) if paths else 1
+    weight = np.ones(copies)
+    for path, (_, chance) in zip(paths, cells, strict=True):
+        weight *= chance[path]
+
+    def noise(round_: int) -> np.ndarray:
+        drawn = np.empty((copies, n_items), np.int64)
+        for item in range(n_items):
+            values, _ = cells[round_ * n_items + item]
+            drawn[:, item] = values[paths[round_ * n_items + item]]
+        return drawn.ravel()
+
+    rows = _copied(users, n_items, copies)
+    released, total, weights, present = run(
+        sieve, rows, noise, copies * n_items, trap, before_last=True
+    )
+    last = looks[-1]
+    share, bound = last.phase.shares[last.place], last.phase.boundary[last.place]
+    needed = (bound - total) / share * float(1 << sieve.fraction_bits) - weights
+    scale = sieve.scale(last)
+    shown = np.array([upper_tail((math.floor(n) + 0.5) / scale) for n in needed])
+    shown = np.where(released, 1.0, np.where(present, shown, 0.0)).reshape(copies, n_items)
+    law: dict[frozenset[int], float] = {}
+    for pattern in itertools.product((False, True), repeat=n_items):
+        likely = np.prod(np.where(pattern, shown, 1.0 - shown), axis=1)
+        law[frozenset(np.flatnonzero(pattern).tolist())] = float(weight @ likely)
+    return law
+
+
+def _copied(users: list[list[int]], n_items: int, copies: int) -> Callable[[], LocalLooks]:
+    sizes = np.tile([len(held) for held in users], copies)
+    stop = np.cumsum(sizes).astype(np.int64)
+    one = np.array([i for held in users for i in sorted(held)], np.int64)
+    offset = np.repeat(np.arange(copies) * n_items, len(one))
+    items = (np.tile(one, copies) + offset).astype(np.int32)
+    user_ids = Ids(integers(np.tile(np.arange(len(users), dtype=np.int64), copies)))
+    item_ids = Ids(integers(np.tile(np.arange(n_items, dtype=np.int64), copies)))
+
+    def make() -> LocalLooks:
+        held = Contributions(stop - sizes, stop.copy(), items.copy(), None, copies * n_items)
+        return LocalLooks(held, user_ids, item_ids, KEY)
+
+    return make
+
+
+def divergence(p: dict[frozenset[int], float], q: dict[frozenset[int], float], eps: float) -> float:
+    """Smallest delta for which the two laws are (eps, delta)-close, in both directions."""
+    ratio = math.exp(eps)
+    one = sum(max(0.0, p[o] - ratio * q[o]) for o in p)
+    two = sum(max(0.0, q[o] - ratio * p[o]) for o in p)
+    return max(one, two)
