@@ -1,0 +1,201 @@
+"""How many items each mechanism releases on real data, and how many anybody could.
+
+    python benchmarks/yields.py --data FOLDER            everything, 20 keys each
+    python benchmarks/yields.py --data FOLDER --only sieve auto --sets airbnb_reviews
+
+FOLDER holds airbnb_reviews, acl_first_author, steam_200k and fimi_retail as Parquet files with the
+columns user and text, or user and item, and public_reddit_posts with item and holders. Words are
+lower-case matches of [a-z0-9']+. The Reddit-shaped set is `dpsu.sample.reddit_like`. Results are
+merged into benchmarks/results/yields.json by set, privacy and mechanism.
+
+Sizes here come from many runs on the same data with options compared afterwards. That is how
+mechanisms are studied; it is not how data may be released.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+import time
+import warnings
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+import dpsu
+from dpsu.contributions import arrange
+from dpsu.curves import Optimal
+from dpsu.engines import local
+from dpsu.inputs import public
+from dpsu.inputs.reading import read
+from dpsu.keys import Key
+from dpsu.pairs import Pairs, intern
+
+RESULTS = Path(__file__).resolve().parent / "results" / "yields.json"
+SETS = ("airbnb_reviews", "acl_first_author", "steam_200k", "fimi_retail", "reddit_like")
+TEXTS = ("airbnb_reviews", "acl_first_author")
+PRIVACY = {"3, e^-10": (3.0, math.exp(-10)), "1, 1e-5": (1.0, 1e-5)}
+WORD = re.compile(r"[a-z0-9']+")
+SIZES = (10, 30, 100, 300, 1000)
+GW_KT: dict[str, Any] = {
+    "mechanism": "greedy", "calibration": "paper", "allow_unproven": True, "prior": True,
+}  # fmt: skip
+# Names of rows; "paper" is as published. Rows with a prior are for texts only.
+ROWS: dict[str, dict[str, Any]] = {
+    "count-laplace, paper": {"mechanism": "count-laplace", "calibration": "paper", "max_items": 10},
+    "count-gaussian, paper": {"mechanism": "count-gaussian", "calibration": "paper"},
+    "weighted-laplace, paper": {
+        "mechanism": "weighted-laplace", "calibration": "paper", "max_items": 30,
+    },
+    "weighted-gaussian, paper": {"mechanism": "weighted-gaussian", "calibration": "paper"},
+    "policy-laplace, paper": {
+        "mechanism": "policy-laplace", "calibration": "paper", "max_items": 100,
+    },
+    **{
+        f"policy-gaussian {size}, paper": {
+            "mechanism": "policy-gaussian", "calibration": "paper", "max_items": size,
+        }
+        for size in SIZES
+    },
+    "GW, paper (not private)": {
+        "mechanism": "greedy", "calibration": "paper", "allow_unproven": True,
+    },
+    "sips, paper": {"mechanism": "sips", "calibration": "paper"},
+    "policy-laplace": {"mechanism": "policy-laplace"},
+    **{
+        f"policy-gaussian {size}": {"mechanism": "policy-gaussian", "max_items": size}
+        for size in SIZES
+    },
+    "greedy": {"mechanism": "greedy"},
+    "reroute": {"mechanism": "reroute"},
+    "sips": {"mechanism": "sips"},
+    "sieve, 6 looks": {"mechanism": "sieve", "rounds": 6},
+    "sieve": {"mechanism": "sieve"},
+    "GW-KT, paper (not private), Reddit prior": GW_KT,
+    "greedy popular, Reddit prior": {"mechanism": "greedy", "prior": True},
+    "greedy scarce, Reddit prior": {"mechanism": "greedy", "prior": True, "order": "scarce"},
+}  # fmt: skip
+
+
+def rows_of(name: str, folder: Path) -> pa.Table:
+    """User, item and local count of a set."""
+    if name == "reddit_like":
+        from dpsu.sample import reddit_like
+
+        return reddit_like(seed=1)
+    table = pa.parquet.read_table(folder / f"{name}.parquet")
+    if "text" not in table.column_names:
+        ones = pa.array(np.ones(len(table), np.int64))
+        return table.select(["user", "item"]).append_column("count", ones)
+    words: dict[str, Counter[str]] = {}
+    for user, text in zip(table["user"].to_pylist(), table["text"].to_pylist(), strict=True):
+        words.setdefault(user, Counter()).update(WORD.findall((text or "").lower()))
+    users: list[str] = []
+    items: list[str] = []
+    counts: list[int] = []
+    for user, held in words.items():
+        users += [user] * len(held)
+        items += held.keys()
+        counts += held.values()
+    return pa.table({"user": users, "item": items, "count": counts})
+
+
+def facts_of(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """Holders and occurrences of every item. Private; for benchmarks only."""
+    orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
+    held = arrange(pairs, *orders, counted=True)
+    assert held.counts is not None
+    kept = np.concatenate(
+        [np.arange(a, b) for a, b in zip(held.start, held.stop, strict=True) if b > a]
+    )
+    holders = np.bincount(held.items[kept], minlength=held.n_items)
+    occurrences = np.bincount(held.items[kept], held.counts[kept], minlength=held.n_items)
+    return holders, occurrences
+
+
+def measure(
+    pairs: Pairs, row: dict[str, Any], privacy: tuple[float, float], keys: int, prior: Any,
+    facts: tuple[np.ndarray, np.ndarray], users: int,
+) -> dict[str, float]:  # fmt: skip
+    """Mean size with its standard error, missing mass and seconds, over keys."""
+    options = dict(row)
+    if options.pop("prior", False):
+        options["prior"] = prior
+    if options.get("order") == "scarce":
+        options["expected_users"] = users
+    plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], **options)
+    sizes, missing, began = [], [], time.perf_counter()
+    place = {item: at for at, item in enumerate(pairs.items.values.to_pylist())}
+    for seed in range(keys):
+        key = Key.from_insecure_seed(1000 + seed)
+        found = local.run(plan, pairs, key, prior=options.get("prior"))
+        sizes.append(len(found))
+        at = [place[item] for item in found.to_pylist()]
+        missing.append(1.0 - float(facts[1][at].sum() / facts[1].sum()))
+    return {
+        "size": float(np.mean(sizes)),
+        "error": float(np.std(sizes, ddof=1) / math.sqrt(keys)) if keys > 1 else 0.0,
+        "missing": float(np.mean(missing)),
+        "seconds": (time.perf_counter() - began) / keys,
+        "keys": keys,
+    }
+
+
+def main() -> None:
+    """Measure what was asked for and merge it into the results."""
+    parser = argparse.ArgumentParser(description="Items released on real data.")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--only", nargs="+", choices=list(ROWS), metavar="ROW")
+    parser.add_argument("--keys", type=int, default=20)
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    prior_file = chosen.data / "public_reddit_posts.parquet"
+    for name in chosen.sets:
+        table = rows_of(name, chosen.data)
+        rows = read(
+            table, user="user", item="item", count="count", counted=True,
+            key=Key.from_insecure_seed(0),
+        )  # fmt: skip
+        pairs = intern(rows)
+        facts = facts_of(pairs)
+        for privacy_name, privacy in PRIVACY.items():
+            bound = Optimal(*privacy)
+            counts, numbers = np.unique(facts[0], return_counts=True)
+            likely = [min(1.0, bound.probability(float(holders))) for holders in counts]
+            most = float(np.dot(numbers, likely))
+            for label, row in ROWS.items():
+                if (chosen.only and label not in chosen.only) or (
+                    "prior" in row and name not in TEXTS
+                ):
+                    continue
+                prior = public.read_prior(prior_file, "item") if "prior" in row else None
+                found = measure(pairs, row, privacy, chosen.keys, prior, facts, len(pairs.users))
+                print(f"{name} ({privacy_name}) {label}: {found['size']:.0f}", file=sys.stderr)
+                _merge(name, privacy_name, label, found, most, len(pairs.users), len(pairs))
+
+
+def _merge(
+    name: str, privacy: str, label: str, found: dict[str, float], most: float, users: int, n: int
+) -> None:
+    kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    entry = kept.setdefault(name, {"rows": {}}) | {"users": users, "pairs": n}
+    kept[name] = entry
+    at = entry["rows"].setdefault(privacy, {})
+    at["bound"] = most
+    at.setdefault("sizes", {})[label] = found
+    kept["date"] = datetime.now(UTC).date().isoformat()
+    kept["dpsu"] = dpsu.__version__
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
