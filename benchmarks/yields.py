@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import dpsu
+from dpsu.auto import estimate
 from dpsu.contributions import arrange
 from dpsu.curves import Optimal
 from dpsu.engines import local
@@ -79,6 +80,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "sips": {"mechanism": "sips"},
     "sieve, 6 looks": {"mechanism": "sieve", "rounds": 6},
     "sieve": {"mechanism": "sieve"},
+    "auto, hints": {"mechanism": "auto", "hints": True},
+    "auto, 2 % of the budget": {"mechanism": "auto", "auto_budget": 0.02},
     "GW-KT, paper (not private), Reddit prior": GW_KT,
     "greedy popular, Reddit prior": {"mechanism": "greedy", "prior": True},
     "greedy scarce, Reddit prior": {"mechanism": "greedy", "prior": True, "order": "scarce"},
@@ -131,11 +134,19 @@ def measure(
         options["prior"] = prior
     if options.get("order") == "scarce":
         options["expected_users"] = users
+    if options.pop("hints", False):
+        # As somebody would know them who knows such data, to one digit.
+        options["expected_users"] = int(float(f"{users:.0e}"))
+        options["expected_items_per_user"] = float(f"{len(pairs) / users:.0e}")
+    budget = options.pop("auto_budget", None)
     plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], **options)
     sizes, missing, began = [], [], time.perf_counter()
     place = {item: at for at, item in enumerate(pairs.items.values.to_pylist())}
     for seed in range(keys):
         key = Key.from_insecure_seed(1000 + seed)
+        if budget is not None:
+            hints = estimate(pairs, key, budget * privacy[0], budget * privacy[1])
+            plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], hints=hints, **options)
         found = local.run(plan, pairs, key, prior=options.get("prior"))
         sizes.append(len(found))
         at = [place[item] for item in found.to_pylist()]

@@ -140,7 +140,7 @@ def test_plan_needs_no_data(run: Run) -> None:
 def test_mechanisms_are_listed(run: Run) -> None:
     code, out, _ = run("mechanisms")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == list(MECHANISMS)
+    assert [line.split()[0] for line in out.splitlines()] == [*MECHANISMS, "auto"]
 
 
 def test_demo_shows_a_table(run: Run) -> None:

@@ -12,6 +12,7 @@ from dpsu.errors import (
 from dpsu.plan import Plan, plan
 from dpsu.privacy import Privacy
 from dpsu.release import Release, release
+from dpsu.selecting import select
 
 __version__ = "0.1.0"
 
@@ -29,4 +30,5 @@ __all__ = [
     "audit",
     "plan",
     "release",
+    "select",
 ]

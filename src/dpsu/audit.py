@@ -185,7 +185,8 @@ def _shown(chosen: Plan, holders: int) -> float:
         # Where the last look alone would decide with this probability: near enough to find holders.
         needed = chosen.rounds.weight_needed(0.5)
         return 0.5 if 0.5 * needed <= holders <= 1.2 * needed else 0.0
-    return chosen.curve.probability(min(float(holders), chosen.cutoff or math.inf))
+    weight = min(float(holders), chosen.cutoff or math.inf) - chosen.shift
+    return chosen.curve.probability(weight)
 
 
 def _copies(scenario: Scenario) -> tuple[pa.Table, pa.Table]:

@@ -76,6 +76,14 @@ class Options:
     passes: int | None = None
     rounds: int | None = None
     scout_items: int | None = None
+    min_users: int | None = None
+
+    @property
+    def shift(self) -> int:
+        """Weight that counts for nothing: that of one user fewer than must hold an item."""
+        if self.min_users is None:
+            return 0
+        return whole_number("min_users", self.min_users, 1, 10**6) - 1
 
 
 @dataclass(frozen=True)
@@ -114,11 +122,12 @@ def _cutoff(options: Options, threshold: float, scale: float) -> float:
     if options.cutoff is not None:
         if options.alpha is not None:
             raise ParameterError("alpha and cutoff say the same thing twice; give one of them")
-        return number("cutoff", options.cutoff, 1.0, LARGEST_CUTOFF)
+        return number("cutoff", options.cutoff, 1.0 + options.shift, LARGEST_CUTOFF)
     alpha = DEFAULT_ALPHA
     if options.alpha is not None:
         alpha = number("alpha", options.alpha, 0.0, 1000.0)
-    return number("cutoff", max(1.0, threshold + alpha * scale), 1.0, LARGEST_CUTOFF)
+    cutoff = max(1.0, threshold + alpha * scale) + options.shift
+    return number("cutoff", cutoff, 1.0, LARGEST_CUTOFF)
 
 
 def _fraction_bits(cutoff: float) -> int:
@@ -150,7 +159,7 @@ def _count_gaussian(options: Options) -> Design:
     max_items = _max_items(options, default=DEFAULT_MAX_ITEMS, needed_by=None)
     assert max_items is not None
     norm = math.sqrt(max_items) * calibration.ROUND_UP
-    if options.calibration == "paper":
+    if options.calibration == "paper" or options.shift:
         sigma = norm * calibration.gaussian_scale(epsilon, delta / 2.0)
         threshold = calibration.count_gaussian_threshold(sigma, delta / 2.0, max_items)
         split, theorem = _halves(delta), "gaussian"
@@ -236,7 +245,7 @@ def _greedy(options: Options) -> Design:
         )
     given = options.cutoff
     if given is not None:
-        given = number("cutoff", given, 1.0, LARGEST_CUTOFF)
+        given = number("cutoff", given, 1.0 + options.shift, LARGEST_CUTOFF)
     if options.alpha is None and (given is None or given.is_integer()):
         votes = Optimal(epsilon, delta)
         if passes > 1:
@@ -244,7 +253,7 @@ def _greedy(options: Options) -> Design:
                 "passes must be 1 where every user casts one whole vote; give a fractional cutoff "
                 "or alpha to spread a user's budget over several passes"
             )
-        cutoff = float(votes.best_cutoff()) if given is None else given
+        cutoff = float(votes.best_cutoff() + options.shift) if given is None else given
         return Design(
             OneShot(Greedy(int(cutoff), 0, 1), votes), max_items, "order", cutoff, split, "optimal"
         )
@@ -323,9 +332,13 @@ def _l1_curve(
 def _l2_curve(
     options: Options, max_items: int, lowest: float, sensitivity: float = 1.0
 ) -> tuple[Gaussian, dict[str, float], str]:
-    """The curve of an l2 policy whose novel items weigh at least `lowest` after scaling."""
+    """The curve of an l2 policy whose novel items weigh at least `lowest` after scaling.
+
+    What is left of a novel item above `min_users` may weigh less, so that only the published
+    account holds for it.
+    """
     epsilon, delta = options.privacy.epsilon, options.privacy.delta
-    if options.calibration == "paper":
+    if options.calibration == "paper" or options.shift:
         sigma = calibration.gaussian_scale(epsilon, delta / 2.0)
         threshold = calibration.gaussian_threshold(sigma, delta / 2.0, max_items)
         split, theorem = _halves(delta), "gaussian"
@@ -342,9 +355,10 @@ def _halves(delta: float) -> dict[str, float]:
 
 _EVERY = frozenset({"calibration", "insecure_seed", "public_items"})
 _BOUNDED = _EVERY | {"max_items"}
+_COUNTED = _BOUNDED | {"min_users"}
 _POLICY = _BOUNDED | {"alpha", "cutoff", "passes"}
 _ROUNDS = _BOUNDED | {"rounds"}
-_GREEDY = _POLICY | {"allow_unproven", "count", "expected_users", "order", "prior"}
+_GREEDY = _POLICY | {"min_users"} | {"allow_unproven", "count", "expected_users", "order", "prior"}
 
 MECHANISMS: dict[str, Mechanism] = {
     mechanism.name: mechanism
@@ -352,31 +366,31 @@ MECHANISMS: dict[str, Mechanism] = {
         Mechanism(
             "count-laplace",
             "one count per item and user, Laplace noise (Korolova et al., Wilson et al.)",
-            _BOUNDED,
+            _COUNTED,
             _count_laplace,
         ),
         Mechanism(
             "count-gaussian",
             "one count per item and user, Gaussian noise",
-            _BOUNDED,
+            _COUNTED,
             _count_gaussian,
         ),
         Mechanism(
             "weighted-laplace",
             "each user spreads weight 1 over its items, Laplace noise",
-            _BOUNDED,
+            _COUNTED,
             _weighted_laplace,
         ),
         Mechanism(
             "weighted-gaussian",
             "each user spreads l2 norm 1 over its items, Gaussian noise; order-free",
-            _BOUNDED,
+            _COUNTED,
             _weighted_gaussian,
         ),
         Mechanism(
             "policy-laplace",
             "users in turn raise items that still need it, Laplace noise (Gopi et al.)",
-            _POLICY,
+            _POLICY | {"min_users"},
             _policy_laplace,
         ),
         Mechanism(
@@ -412,6 +426,7 @@ MECHANISMS: dict[str, Mechanism] = {
     )
 }
 DEFAULT_MECHANISM = "sieve"
+AUTO = "auto"
 # Ours: there are no published thresholds to calibrate to.
 UNPUBLISHED = ("reroute", "sieve")
 CALIBRATIONS = ("tight", "paper")
@@ -421,5 +436,5 @@ ORDERS = ("count", "popular", "scarce", "hash")
 def find(name: Any) -> Mechanism:
     """The mechanism of this name."""
     if name not in MECHANISMS:
-        raise ParameterError(f"mechanism={name!r} is not one of {', '.join(MECHANISMS)}")
+        raise ParameterError(f"mechanism={name!r} is not one of {', '.join([*MECHANISMS, AUTO])}")
     return MECHANISMS[name]

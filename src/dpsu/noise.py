@@ -21,7 +21,7 @@ from dpsu.kernels.threads import in_ranges
 from dpsu.keys import Key, prefix
 
 PURPOSE = "evidence"
-MORE = "more evidence"
+MORE = "more "
 DIGEST_BITS = 256
 GUARD_BITS = 64
 
@@ -29,8 +29,8 @@ GUARD_BITS = 64
 class Noise:
     """Noise of some items, round after round; one PRF call serves several rounds."""
 
-    def __init__(self, key: Key, items: Ids) -> None:
-        self._key = key
+    def __init__(self, key: Key, items: Ids, purpose: str = PURPOSE) -> None:
+        self._key, self._purpose = key, purpose
         self._data, self._offsets = items.buffers()
         self._group = -1
         self._words = np.empty((0, WORDS), np.uint64)
@@ -41,7 +41,7 @@ class Noise:
         if group != self._group:
             self._group = group
             self._words = digests(
-                self._key.secret, prefix(PURPOSE, group, 0), self._data, self._offsets, WORDS
+                self._key.secret, prefix(self._purpose, group, 0), self._data, self._offsets, WORDS
             )
         noise = np.empty(len(self._words), np.int64)
         sure = np.empty(len(self._words), bool)
@@ -53,20 +53,27 @@ class Noise:
         )
         for at in np.flatnonzero(~sure):
             item = self._data[self._offsets[at] : self._offsets[at + 1]].tobytes()
-            noise[at] = decide(
-                int(self._words[at, place]), scale, int(noise[at]), self._key, round_, item
-            )
+            word, guess = int(self._words[at, place]), int(noise[at])
+            noise[at] = decide(word, scale, guess, self._key, round_, item, self._purpose)
         return noise
 
 
-def decide(word: int, scale: float, guess: int, key: Key, round_: int, item: bytes) -> int:
+def decide(
+    word: int,
+    scale: float,
+    guess: int,
+    key: Key,
+    round_: int,
+    item: bytes,
+    purpose: str = PURPOSE,
+) -> int:
     """The integer whose cell holds U, with as many bits as it takes; `word` are the first 64."""
     uniform, bits, block = word, 64, 0
     while True:
         found = _cell(uniform, bits, scale, guess)
         if found is not None:
             return found
-        digest = key.digest(MORE, round_, block, item)
+        digest = key.digest(MORE + purpose, round_, block, item)
         uniform = (uniform << DIGEST_BITS) | int.from_bytes(digest, "big")
         bits, block = bits + DIGEST_BITS, block + 1
 

@@ -46,13 +46,17 @@ class Block:
     items: NDArray[np.int32]
     counts: NDArray[np.int32] | None
 
+    def rows(self, wanted: NDArray[np.bool_]) -> Block:
+        """Only the wanted rows."""
+        counts = None if self.counts is None else self.counts[wanted]
+        return Block(self.users[wanted], self.items[wanted], counts)
+
     def complete_rows(self) -> Block:
         """Only the rows that have a user, an item and a positive count."""
         wanted = (self.users >= 0) & (self.items >= 0)
         if self.counts is not None:
             wanted &= self.counts > 0
-        counts = None if self.counts is None else self.counts[wanted]
-        return Block(self.users[wanted], self.items[wanted], counts)
+        return self.rows(wanted)
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +69,11 @@ class Pairs:
 
     def __len__(self) -> int:
         return sum(len(block.users) for block in self.blocks)
+
+    def of_users(self, wanted: NDArray[np.bool_]) -> Pairs:
+        """Only the rows of the wanted users."""
+        kept = [block.rows(wanted[block.users]) for block in self.blocks]
+        return Pairs(self.users, self.items, [block for block in kept if len(block.users)])
 
 
 def rows_of(

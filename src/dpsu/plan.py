@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
+from dpsu.auto import Hints, choose
+from dpsu.counts import Counts, design_counts
 from dpsu.curves import ReleaseCurve, curve_from_dict, curve_to_dict, weight_needed
 from dpsu.errors import ParameterError
-from dpsu.mechanisms import CALIBRATIONS, DEFAULT_MECHANISM, ORDERS, OneShot, Options, find
+from dpsu.mechanisms import (
+    AUTO,
+    CALIBRATIONS,
+    DEFAULT_MECHANISM,
+    LARGEST_MAX_ITEMS,
+    ORDERS,
+    OneShot,
+    Options,
+    find,
+)
 from dpsu.policies import Policy, policy_from_dict, policy_to_dict
-from dpsu.privacy import Privacy, whole_number
+from dpsu.privacy import Privacy, number, whole_number
 from dpsu.rounds import Rounds, rounds_from_dict, rounds_to_dict
 
 FORMAT = 1
 PROBABILITIES = (0.5, 0.9, 0.99)
+DEFAULT_COUNTS_SHARE = 0.2
+DEFAULT_COUNTS_ITEMS = 30
 
 
 @dataclass(frozen=True)
@@ -23,6 +37,17 @@ class PublicKnowledge:
 
     entries: int
     sha256: str
+
+
+@dataclass(frozen=True)
+class Selected:
+    """How a plan was chosen by :func:`dpsu.select`, and what every run of the choice cost."""
+
+    candidates: int
+    expected_runs: float
+    epsilon: float
+    delta: float
+    tune_fraction: float | None
 
 
 @dataclass(frozen=True)
@@ -46,6 +71,12 @@ class Plan:
         Stem of the proof page in ``docs/proofs`` that covers the curve; the policy has its own.
     proven : bool
         False for published claims that do not hold; such a release carries no guarantee.
+    min_users : int or None
+        Items of fewer users are never released; it costs as much weight.
+    counts : Counts or None
+        The share of the budget that pays for noisy numbers of holders, and their noise.
+    hints : Hints or None
+        What `auto` knew of the users when it chose this mechanism, and what that cost.
     max_users : int
         Number of users up to which rounding errors stay inside the proof.
     """
@@ -60,6 +91,9 @@ class Plan:
     bounded_by: str
     order: str | None
     expected_users: int | None
+    min_users: int | None
+    counts: Counts | None
+    hints: Hints | None
     prior: PublicKnowledge | None
     public_items: PublicKnowledge | None
     selection: OneShot | Rounds
@@ -69,11 +103,17 @@ class Plan:
     proven: bool
     max_users: int
     insecure_seed: int | None
+    selected: Selected | None = None
 
     @property
     def private(self) -> bool:
         """Whether a release by this plan carries its guarantee."""
         return self.proven and self.insecure_seed is None
+
+    @property
+    def shift(self) -> int:
+        """Weight of an item that counts for nothing: `min_users` less 1."""
+        return (self.min_users or 1) - 1
 
     @property
     def rounds(self) -> Rounds | None:
@@ -115,7 +155,7 @@ class Plan:
         """
         if self.rounds is not None:
             return {p: self.rounds.weight_needed(p) for p in PROBABILITIES}
-        weights = {p: weight_needed(self.curve, p) for p in PROBABILITIES}
+        weights = {p: weight_needed(self.curve, p) + self.shift for p in PROBABILITIES}
         limit = float("inf") if self.cutoff is None else self.cutoff
         return {p: (w if w <= limit else None) for p, w in weights.items()}
 
@@ -124,7 +164,7 @@ class Plan:
         """Probability of an item that everybody holds: below 1 where a cutoff stops its weight."""
         if self.rounds is not None:
             return 1.0
-        return self.curve.probability(1e300 if self.cutoff is None else self.cutoff)
+        return self.curve.probability(1e300 if self.cutoff is None else self.cutoff - self.shift)
 
     def to_json(self) -> str:
         """The plan as JSON text; :meth:`from_json` reads it back."""
@@ -139,7 +179,7 @@ class Plan:
             "selection": _selection_to_dict(self.selection),
             "delta_split": [list(part) for part in self.delta_split],
         }
-        for name in ("prior", "public_items"):
+        for name in ("prior", "public_items", "counts", "hints", "selected"):
             values[name] = None if values[name] is None else vars(values[name])
         return values
 
@@ -156,6 +196,10 @@ class Plan:
         }
         for name in ("prior", "public_items"):
             values[name] = None if values[name] is None else PublicKnowledge(**values[name])
+        values["counts"] = None if values["counts"] is None else Counts(**values["counts"])
+        chosen = values["selected"]
+        values["selected"] = None if chosen is None else Selected(**chosen)
+        values["hints"] = None if values["hints"] is None else Hints(**values["hints"])
         return cls(**values)
 
     def __str__(self) -> str:
@@ -180,7 +224,7 @@ def plan(
     *,
     epsilon: float,
     delta: float,
-    mechanism: str = DEFAULT_MECHANISM,
+    mechanism: str | None = None,
     user: str = "user",
     item: str = "item",
     count: str | None = None,
@@ -190,15 +234,23 @@ def plan(
     passes: int | None = None,
     rounds: int | None = None,
     scout_items: int | None = None,
+    min_users: int | None = None,
+    counts: bool = False,
+    counts_share: float = DEFAULT_COUNTS_SHARE,
+    counts_items: int = DEFAULT_COUNTS_ITEMS,
     calibration: str = "tight",
     order: str | None = None,
     prior: Any = None,
     expected_users: int | None = None,
+    expected_items_per_user: float | None = None,
     public_items: Any = None,
     allow_unproven: bool = False,
     insecure_seed: int | None = None,
+    hints: Hints | None = None,
 ) -> Plan:
     """Plan a release without touching any data: the arguments of :func:`dpsu.release` less `data`.
+
+    `hints` are what :func:`dpsu.release` estimated for `auto_budget`; leave them out.
 
     Privacy
     -------
@@ -218,6 +270,19 @@ def plan(
     True
     """
     privacy = Privacy(epsilon, delta)
+    if mechanism is None:
+        mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO
+    if mechanism == AUTO:
+        hints = hints or _hints(expected_users, expected_items_per_user)
+        mechanism, advice = choose(privacy.epsilon, hints)
+        max_items = advice.get("max_items") if max_items is None else max_items
+        cutoff = advice.get("cutoff") if cutoff is None and alpha is None else cutoff
+        order = advice.get("order") if order is None and prior is None else order
+        expected_users = expected_users if order == "scarce" else None
+    elif expected_items_per_user is not None:
+        raise ParameterError(
+            f"{mechanism} makes no use of expected_items_per_user; choose mechanism='auto'"
+        )
     chosen = find(mechanism)
     given = {
         "count": count,
@@ -227,6 +292,7 @@ def plan(
         "passes": passes,
         "rounds": rounds,
         "scout_items": scout_items,
+        "min_users": min_users,
         "order": order,
         "prior": prior,
         "expected_users": expected_users,
@@ -238,8 +304,15 @@ def plan(
             raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
     if calibration not in CALIBRATIONS:
         raise ParameterError(f"calibration={calibration!r} is not one of {', '.join(CALIBRATIONS)}")
-    options = (max_items, alpha, cutoff, passes, rounds, scout_items)
-    design = chosen.design(Options(privacy, calibration, *options))
+    counted = _counts(privacy, counts_share, counts_items) if counts else None
+    # Basic composition: what counts and estimates take is taken from the selection.
+    others = [spent for spent in (counted, hints) if spent is not None]
+    left = Privacy(
+        privacy.epsilon - math.fsum(spent.epsilon for spent in others),
+        privacy.delta - math.fsum(spent.delta for spent in others),
+    )
+    options = (max_items, alpha, cutoff, passes, rounds, scout_items, min_users)
+    design = chosen.design(Options(left, calibration, *options))
     if not design.proven and not allow_unproven:
         raise ParameterError(
             f"{mechanism} with calibration='paper' is not differentially private as published; use "
@@ -258,16 +331,37 @@ def plan(
         bounded_by=design.bounded_by,
         order=_order(order, prior, expected_users, count) if "order" in chosen.options else None,
         expected_users=expected_users,
+        min_users=min_users,
+        counts=counted,
+        hints=hints,
         prior=None if prior is None else _known("prior", prior, item),
         public_items=None if public_items is None else _known("public_items", public_items, item),
         selection=design.selection,
         cutoff=design.cutoff,
-        delta_split=tuple(design.delta_split.items()),
+        delta_split=(
+            *design.delta_split.items(),
+            *(() if counted is None else (("counts", counted.delta),)),
+            *(() if hints is None or not hints.delta else (("estimates", hints.delta),)),
+        ),
         theorem=design.theorem,
         proven=design.proven,
         max_users=design.max_users,
         insecure_seed=insecure_seed,
     )
+
+
+def _hints(users: int | None, items: float | None) -> Hints:
+    if users is not None:
+        whole_number("expected_users", users, 1, 2**32)
+    if items is not None:
+        number("expected_items_per_user", items, 1.0, 1e9)
+    return Hints(users, items)
+
+
+def _counts(privacy: Privacy, share: float, max_items: int) -> Counts:
+    part = number("counts_share", share, 0.001, 0.999)
+    most = whole_number("counts_items", max_items, 1, LARGEST_MAX_ITEMS)
+    return design_counts(part * privacy.epsilon, part * privacy.delta, most)
 
 
 def _order(order: str | None, prior: Any, expected_users: int | None, count: str | None) -> str:

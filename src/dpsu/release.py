@@ -10,15 +10,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning
+from dpsu.errors import DataWarning, ParameterError
 from dpsu.keys import Key
-from dpsu.mechanisms import DEFAULT_MECHANISM
-from dpsu.plan import Plan, plan
+from dpsu.mechanisms import AUTO
+from dpsu.plan import DEFAULT_COUNTS_ITEMS, DEFAULT_COUNTS_SHARE, Plan, plan
+from dpsu.privacy import number
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from dpsu.auto import Hints
 
 Progress = Callable[[str, int], None]
 
@@ -33,6 +36,7 @@ class Release:
 
     plan: Plan
     values: pyarrow.Array = field(repr=False)
+    counts: pyarrow.Array | None = field(default=None, repr=False)
 
     @cached_property
     def items(self) -> tuple[str | int, ...]:
@@ -60,11 +64,28 @@ class Release:
         """Whether the guarantee holds: False for seeded and for unproven releases."""
         return self.plan.private
 
+    @property
+    def counts_error(self) -> float | None:
+        """Standard error of every noisy count; None without counts.
+
+        It is that of the noise. A user with more released items than `plan.counts.max_items`
+        counts for a sample of them only, so that counts of common items may also be too low.
+        """
+        return None if self.plan.counts is None else self.plan.counts.standard_error
+
     def to_arrow(self) -> pyarrow.Table:
-        """A PyArrow table of one column, named as the item column was."""
+        """A PyArrow table: the items, named as their column was, and with counts noisy_users."""
         import pyarrow as pa
 
-        return pa.table({self.plan.item: self.values})
+        columns = {self.plan.item: self.values}
+        if self.counts is not None:
+            columns[self.counts_name] = self.counts
+        return pa.table(columns)
+
+    @property
+    def counts_name(self) -> str:
+        """Name of the column of noisy counts."""
+        return "noisy_users" if self.plan.item != "noisy_users" else "noisy_users_count"
 
     def to_polars(self) -> polars.DataFrame:
         """A Polars frame of one column (needs Polars)."""
@@ -113,7 +134,7 @@ def release(
     item: str = "item",
     epsilon: float,
     delta: float,
-    mechanism: str = DEFAULT_MECHANISM,
+    mechanism: str | None = None,
     count: str | None = None,
     max_items: int | None = None,
     alpha: float | None = None,
@@ -121,10 +142,16 @@ def release(
     passes: int | None = None,
     rounds: int | None = None,
     scout_items: int | None = None,
+    min_users: int | None = None,
+    counts: bool = False,
+    counts_share: float = DEFAULT_COUNTS_SHARE,
+    counts_items: int = DEFAULT_COUNTS_ITEMS,
     calibration: str = "tight",
     order: str | None = None,
     prior: Any = None,
     expected_users: int | None = None,
+    expected_items_per_user: float | None = None,
+    auto_budget: float | None = None,
     public_items: Any = None,
     allow_unproven: bool = False,
     insecure_seed: int | None = None,
@@ -145,8 +172,9 @@ def release(
         Columns of the person to protect and of the thing to release; text or integers.
     epsilon, delta : float
         The guarantee for adding or removing one user with all rows.
-    mechanism : str
-        One of ``dpsu mechanisms``.
+    mechanism : str, optional
+        One of ``dpsu mechanisms``; sieve by default. ``"auto"``, the default where
+        `expected_items_per_user` is given, chooses by that and by `expected_users`.
     count : str, optional
         Column of local counts (greedy); otherwise repeated rows are counted.
     max_items : int, optional
@@ -163,6 +191,15 @@ def release(
     scout_items : int, optional
         How many items of a user sieve scouts before it decides on `max_items` of them; 3000 by
         default, 0 for no scouting.
+    min_users : int, optional
+        Never release an item of fewer users (count, weighted, policy-laplace and greedy). This is
+        no filter of the output: items need as much more weight.
+    counts : bool
+        Also release a noisy number of users for every released item (``release.counts``).
+    counts_share : float
+        Share of epsilon and delta that counts take from the selection; 0.2 by default.
+    counts_items : int
+        For how many released items a user counts at most; 30 by default.
     calibration : {"tight", "paper"}
         Our curves, or thresholds exactly as published.
     order : {"count", "popular", "scarce", "hash"}, optional
@@ -172,7 +209,11 @@ def release(
         Public: item -> number of holders or frequency. Tables have a column named 'item', or as
         the private one, and one column of numbers.
     expected_users : int, optional
-        Public estimate of the number of users, for ``order="scarce"``.
+        Public estimate of the number of users, for ``order="scarce"`` and ``"auto"``.
+    expected_items_per_user : float, optional
+        Public estimate of how many different items a user holds on average, for ``"auto"``.
+    auto_budget : float, optional
+        Share of epsilon and delta (such as 0.02) for which ``"auto"`` estimates both privately.
     public_items : iterable, frame or path, optional
         Known items: released in full, and not paid for. Tables have a column named 'item', or as
         the private one; a .txt file has one item per line.
@@ -219,6 +260,7 @@ def release(
     Gopi et al., Differentially Private Set Union, ICML 2020. Carvalho et al., Incorporating Item
     Frequency for Differentially Private Set Union, AAAI 2022.
     """
+    from dpsu.auto import estimate
     from dpsu.engines import local
     from dpsu.inputs import public
     from dpsu.inputs.reading import read
@@ -228,32 +270,7 @@ def release(
 
     known_prior = None if prior is None else public.read_prior(prior, item)
     known_items = None if public_items is None else public.read_public_items(public_items, item)
-    chosen = plan(
-        user=user,
-        item=item,
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        count=count,
-        max_items=max_items,
-        alpha=alpha,
-        cutoff=cutoff,
-        passes=passes,
-        rounds=rounds,
-        scout_items=scout_items,
-        calibration=calibration,
-        order=order,
-        prior=known_prior,
-        expected_users=expected_users,
-        public_items=known_items,
-        allow_unproven=allow_unproven,
-        insecure_seed=insecure_seed,
-    )
-    if insecure_seed is None:
-        key = Key.from_os()
-    else:
-        warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
-        key = Key.from_insecure_seed(insecure_seed)
+    key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
     memory = Memory(parse_size(memory_limit))
     tell = progress or (lambda stage, number: None)
     rows_read = 0
@@ -263,6 +280,45 @@ def release(
         rows_read += rows
         tell("reading", rows_read)
 
+    def planned(hints: Hints | None = None) -> Plan:
+        return plan(
+            user=user,
+            item=item,
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            count=count,
+            max_items=max_items,
+            alpha=alpha,
+            cutoff=cutoff,
+            passes=passes,
+            rounds=rounds,
+            scout_items=scout_items,
+            min_users=min_users,
+            counts=counts,
+            counts_share=counts_share,
+            counts_items=counts_items,
+            calibration=calibration,
+            order=order,
+            prior=known_prior,
+            expected_users=expected_users,
+            expected_items_per_user=expected_items_per_user,
+            public_items=known_items,
+            allow_unproven=allow_unproven,
+            insecure_seed=insecure_seed,
+            hints=hints,
+        )
+
+    estimated = auto_budget is not None
+    if estimated and (mechanism != AUTO or expected_items_per_user is not None):
+        raise ParameterError(
+            "auto_budget is for mechanism='auto' without expected_items_per_user: it pays for the "
+            "estimate of what is not known"
+        )
+    # Everything that can be refused is refused before the data are touched.
+    chosen = planned()
+    if insecure_seed is not None:
+        warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):
         rows = read(
@@ -270,18 +326,23 @@ def release(
             user=user,
             item=item,
             count=count,
-            counted=chosen.order == "count",
+            counted=chosen.order == "count" or estimated,
             key=key,
             format=format,
             memory=memory,
         )
+        pairs = intern(rows, strict=strict, memory=memory, tick=tick)
+        if auto_budget is not None:
+            part = number("auto_budget", auto_budget, 1e-4, 0.5)
+            chosen = planned(estimate(pairs, key, part * epsilon, part * delta))
         items = local.run(
             chosen,
-            intern(rows, strict=strict, memory=memory, tick=tick),
+            pairs,
             key,
             prior=known_prior,
             public=known_items,
             memory=memory,
             stage=tell,
         )
-    return Release(chosen, items)
+        noisy = local.count(chosen, pairs, items, key) if counts else None
+    return Release(chosen, items, noisy)

@@ -10,7 +10,8 @@ import dpsu
 from dpsu.rounds import Rounds, Sips
 
 if TYPE_CHECKING:
-    from dpsu.plan import Plan
+    from dpsu.auto import Hints
+    from dpsu.plan import Plan, Selected
     from dpsu.release import Release
 
 THEOREMS = {
@@ -101,6 +102,22 @@ def plan_text(plan: Plan) -> str:
     facts.append(
         ("delta pays for", ", ".join(f"{what}: {delta:.4g}" for what, delta in plan.delta_split))
     )
+    if plan.selected is not None:
+        facts.append(("selected", _selected_text(plan.selected)))
+    if plan.hints is not None:
+        facts.append(("chosen by", _hints_text(plan.hints)))
+    if plan.min_users is not None:
+        told = f"items of fewer users are never released; an item needs {plan.shift:,} weight more"
+        facts.append(("at least", f"{plan.min_users:,} users: {told}"))
+    if plan.counts is not None:
+        c = plan.counts
+        facts.append(
+            (
+                "counts",
+                f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; a user counts for at "
+                f"most {c.max_items:,} items; standard error {c.standard_error:.4g}",
+            )
+        )
     if plan.public_items is not None:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     width = max(len(name) for name, _ in facts)
@@ -135,6 +152,26 @@ def _rounds_facts(rounds: Rounds) -> list[tuple[str, str]]:
         sets = f"{phase.max_items:,} items per user, weights at most {phase.cap:g} to 1"
         facts.append((name, f"at most {sets}; share > boundary: {told}"))
     return facts
+
+
+def _selected_text(selected: Selected) -> str:
+    told = (
+        f"from {selected.candidates:,} candidates, the largest of {selected.expected_runs:.3g} "
+        f"runs on average, each of ({selected.epsilon:g}, {selected.delta:.3g})"
+    )
+    if selected.tune_fraction is None:
+        return told
+    return f"{told}, on a sample of {selected.tune_fraction:.1%} of the users; released from others"
+
+
+def _hints_text(hints: Hints) -> str:
+    users = "an unknown number of" if hints.expected_users is None else f"{hints.expected_users:,}"
+    size = hints.expected_items_per_user
+    known = "unknown sets" if size is None else f"{size:.3g} items each"
+    how = "as expected"
+    if hints.epsilon:
+        how = f"estimated for epsilon {hints.epsilon:g} and delta {hints.delta:.3g}"
+    return f"auto, for {users} users with {known}, {how}"
 
 
 def _missed(plan: Plan) -> str:

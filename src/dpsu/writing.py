@@ -8,7 +8,7 @@ import json
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import OutputError, ParameterError
 
@@ -48,8 +48,10 @@ def write_release(release: Release, path: Path) -> None:
     elif path.suffix == ".csv":
         write_whole(path, lambda file: _write_csv(release, file))
     elif path.suffix == ".json":
-        text = json.dumps(release.items, ensure_ascii=False, indent=0) + "\n"
-        write_text(path, text)
+        listed: Any = release.items
+        if release.counts is not None:
+            listed = release.to_arrow().to_pylist()
+        write_text(path, json.dumps(listed, ensure_ascii=False, indent=0) + "\n")
     else:
         write_text(path, "".join(f"{line}\n" for line in lines(release)))
 
@@ -60,8 +62,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 def lines(release: Release) -> list[str]:
-    """One line per item; what would break a line is escaped."""
-    return [str(item).translate(_ESCAPES) for item in release.items]
+    """One line per item, with its count behind a tab; what would break a line is escaped."""
+    items = [str(item).translate(_ESCAPES) for item in release.items]
+    if release.counts is None:
+        return items
+    counts = release.counts.to_pylist()
+    return [
+        "{}\t{}".format(item.replace("\t", "\\t"), count)
+        for item, count in zip(items, counts, strict=True)
+    ]
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -81,8 +90,9 @@ def _write_csv(release: Release, file: Path) -> None:
     with file.open("w", encoding="utf-8", newline="") as handle:
         # Text is always quoted: an empty item is not a missing one, and carriage returns survive.
         writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        writer.writerow([release.plan.item])
-        writer.writerows([item] for item in release.items)
+        table = release.to_arrow()
+        writer.writerow(table.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def _beside(path: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpsu.inputs.formats import FORMATS
-from dpsu.mechanisms import CALIBRATIONS, DEFAULT_MECHANISM, MECHANISMS, ORDERS
+from dpsu.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
 
 Command = Callable[..., Any]
 
@@ -23,10 +23,9 @@ def mechanism_options(command: Command) -> Command:
             ),
             click.option(
                 "--mechanism",
-                type=click.Choice(list(MECHANISMS)),
-                default=DEFAULT_MECHANISM,
-                show_default=True,
-                help="How items are chosen; see `dpsu mechanisms`.",
+                type=click.Choice([*MECHANISMS, AUTO]),
+                help="How items are chosen; see `dpsu mechanisms`. Default sieve, or auto where "
+                "--expected-items-per-user is given.",
             ),
             click.option(
                 "--user", default="user", show_default=True, help="Column of the person to protect."
@@ -69,6 +68,29 @@ def mechanism_options(command: Command) -> Command:
                 type=int,
                 help="Items per user that sieve scouts before deciding. Default 3000, 0 for none.",
             ),
+            click.option(
+                "--min-users",
+                type=int,
+                help="Never release an item of fewer users (count, weighted, policy-laplace, "
+                "greedy); costs as much weight.",
+            ),
+            click.option(
+                "--counts", is_flag=True, help="Also release a noisy number of users per item."
+            ),
+            click.option(
+                "--counts-share",
+                type=float,
+                default=0.2,
+                show_default=True,
+                help="Share of epsilon and delta that counts take.",
+            ),
+            click.option(
+                "--counts-items",
+                type=int,
+                default=30,
+                show_default=True,
+                help="Released items for which a user counts at most.",
+            ),
             click.option("--count", help="Column of local counts (greedy)."),
             click.option(
                 "--prior",
@@ -85,7 +107,12 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--expected-users",
                 type=int,
-                help="Public estimate of the number of users (order scarce).",
+                help="Public estimate of the number of users (order scarce, auto).",
+            ),
+            click.option(
+                "--expected-items-per-user",
+                type=float,
+                help="Public estimate of the mean number of different items of a user (auto).",
             ),
             click.option(
                 "--public-items",

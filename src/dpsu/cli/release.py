@@ -26,6 +26,12 @@ from dpsu.words import guarantee, summary
     help="Keep at most so much of the rows in memory (4GB, 500M), the rest in nameless temporary "
     "files. Default 60 % of what is available.",
 )
+@click.option(
+    "--auto-budget",
+    type=float,
+    help="Share of epsilon and delta, such as 0.02, for which --mechanism auto estimates users and "
+    "items per user.",
+)
 @click.option("--strict", is_flag=True, help="Refuse rows without user or item, and no rows.")
 @click.option(
     "--output",

@@ -18,7 +18,7 @@ from dpsu.coins import toss
 from dpsu.contributions import Contributions, arrange
 from dpsu.engines.looks import LocalLooks
 from dpsu.errors import DataError
-from dpsu.ids import Ids
+from dpsu.ids import Ids, integers
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.keys import Key
 from dpsu.mechanisms import OneShot
@@ -50,7 +50,7 @@ def run(
         stage("weighing items", weighed)
 
     if isinstance(plan.selection, OneShot):
-        weights = plan.policy.weights(_bound(plan, held, users, items, key), done)
+        weights = above(plan, plan.policy.weights(_bound(plan, held, users, items, key), done))
         stage("tossing coins", 0)
         released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
     else:
@@ -72,7 +72,26 @@ def weigh(
 ) -> tuple[Ids, NDArray[np.int64]]:
     """Items in their order and their weights. PRIVATE: weights never leave the engine."""
     users, items, held = group(plan, pairs, key, prior=prior, public=public)
-    return items, plan.policy.weights(_bound(plan, held, users, items, key))
+    return items, above(plan, plan.policy.weights(_bound(plan, held, users, items, key)))
+
+
+def above(plan: Plan, weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What weights have above `min_users` less 1; less than that counts for nothing."""
+    return np.maximum(weights - (plan.shift << plan.policy.fraction_bits), 0)
+
+
+def count(plan: Plan, pairs: Pairs, released: pa.Array, key: Key) -> pa.Array:
+    """Noisy numbers of holders of the released items, held or not, in their order."""
+    assert plan.counts is not None
+    at = pc.index_in(released, value_set=pairs.items.values)
+    codes = at.drop_null().to_numpy().astype(np.int64)
+    held = arrange(pairs, np.arange(len(pairs.users)), codes, counted=False)
+    # Items that nobody holds have a count too: 0 and the same noise.
+    holders = np.zeros(len(released), np.int64)
+    holders[at.is_valid().to_numpy(zero_copy_only=False)] = plan.counts.holders(
+        held, pairs.users, pairs.items.take(codes), key
+    )
+    return integers(holders + plan.counts.noise(Ids(released), key))
 
 
 def group(

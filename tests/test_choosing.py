@@ -1,0 +1,232 @@
+"""Mechanisms chosen from hints, from estimates that are paid for, and by private selection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpsu
+from dpsu.auto import BINS, estimate
+from dpsu.calibration import gaussian_scale
+from dpsu.inputs.reading import read
+from dpsu.keys import Key
+from dpsu.pairs import Pairs, intern
+from dpsu.privacy import Privacy
+from dpsu.selecting import _split, repetition
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+
+
+def held(data: dict[str, list[str]], key: Key) -> Pairs:
+    return intern(read(data, user="user", item="item", count=None, counted=False, key=key))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "users", "items", "mechanism"),
+    [
+        (3.0, None, 1.0, "greedy"), (1.0, None, 1.0, "greedy"), (3.0, 100_000, 2.0, "greedy"),
+        (1.0, 100_000, 2.0, "policy-laplace"), (3.0, 100_000, 30.0, "sieve"),
+        (1.0, None, 30.0, "sieve"), (1.0, None, None, "sieve"), (3.0, 5_000, 5.0, "sieve"),
+        (3.0, 400_000, 5.0, "greedy"),
+    ],
+)  # fmt: skip
+def test_the_mechanism_follows_the_hints(
+    epsilon: float, users: int | None, items: float | None, mechanism: str
+) -> None:
+    plan = dpsu.plan(
+        epsilon=epsilon, delta=1e-5, mechanism="auto", expected_users=users,
+        expected_items_per_user=items,
+    )  # fmt: skip
+    assert plan.mechanism == mechanism
+    assert plan.hints is not None
+    assert "chosen by" in str(plan)
+    assert dpsu.Plan.from_json(plan.to_json()) == plan
+    alone = dpsu.plan(epsilon=epsilon, delta=1e-5, mechanism=mechanism)
+    assert math.fsum(d for _, d in plan.delta_split) == math.fsum(d for _, d in alone.delta_split)
+    if items is not None:
+        default = dpsu.plan(
+            epsilon=epsilon, delta=1e-5, expected_users=users, expected_items_per_user=items
+        )
+        assert default == plan
+
+
+def test_auto_is_near_the_best_for_few_items() -> None:
+    """One or two items per user: at most 3 % below the best of the fixed choices."""
+    rng = np.random.default_rng(0)
+    for items_each in (1, 2):
+        items = (rng.zipf(1.25, (40_000, items_each)) % 5000).tolist()
+        data = dict(enumerate(items))
+        for epsilon, delta in ((3.0, math.exp(-10)), (1.0, 1e-5)):
+
+            def size(data: Any = data, e: float = epsilon, d: float = delta, **given: Any) -> float:
+                sizes = [
+                    len(dpsu.release(data, epsilon=e, delta=d, insecure_seed=s, **given))
+                    for s in range(3)
+                ]
+                return float(np.mean(sizes))
+
+            fixed = [
+                size(mechanism=name)
+                for name in ("sieve", "policy-gaussian", "policy-laplace", "greedy", "sips")
+            ]
+            chosen = size(
+                mechanism="auto", expected_items_per_user=items_each, expected_users=40_000
+            )
+            assert chosen >= 0.97 * max(fixed)
+
+
+def test_estimates_are_paid_for_and_near_the_truth() -> None:
+    data = {u: [f"i{k}" for k in range(1 + u % 20)] for u in range(20_000)}
+    made = dpsu.release(data, epsilon=1, delta=1e-5, mechanism="auto", auto_budget=0.1)
+    hints = made.plan.hints
+    assert hints is not None
+    assert hints.epsilon == 0.1
+    assert hints.delta == pytest.approx(1e-6)
+    assert hints.expected_users == pytest.approx(20_000, rel=0.1)
+    assert hints.expected_items_per_user == pytest.approx(10.5, rel=0.15)
+    assert math.fsum(d for _, d in made.plan.delta_split) <= 1e-5 * (1 + 1e-12)
+    alone = dpsu.plan(
+        epsilon=0.9, delta=0.9e-5, mechanism=made.plan.mechanism, max_items=made.plan.max_items
+    )
+    assert alone.selection == made.plan.selection
+    for refused in ({"mechanism": "sieve"}, {"mechanism": "auto", "expected_items_per_user": 3}):
+        with pytest.raises(dpsu.ParameterError, match="auto_budget"):
+            dpsu.release(data, epsilon=1, delta=1e-5, auto_budget=0.1, **refused)
+    with pytest.raises(dpsu.ParameterError, match="expected_items_per_user"):
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism="sips", expected_items_per_user=3)
+
+
+def test_one_user_moves_one_bin_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the noise taken away, estimates of neighbors count one user more, in one bin."""
+    from dpsu import noise
+
+    seen: list[np.ndarray] = []
+
+    class Silent:
+        def __init__(self, key: Key, items: Any, purpose: str) -> None:
+            assert purpose == "set sizes"
+
+        def rounded(self, round_: int, scale: float) -> Any:
+            assert scale >= gaussian_scale(0.5, 1e-6)
+            seen.append(np.zeros(len(BINS), np.int64))
+            return Recorder()
+
+    class Recorder:
+        def __radd__(self, counts: np.ndarray) -> np.ndarray:
+            seen[-1] = counts
+            return counts
+
+        __array_ufunc__ = None
+
+    monkeypatch.setattr(noise, "Noise", Silent)
+    rng = np.random.default_rng(2)
+    for case in range(60):
+        data = {f"u{u}": [f"i{k}" for k in range(rng.integers(1, 40))] for u in range(6)}
+        key = Key.from_insecure_seed(case)
+        estimate(held(data, key), key, 0.5, 1e-6)
+        estimate(held({u: i for u, i in data.items() if u != "u3"}, key), key, 0.5, 1e-6)
+        moved = seen[-2] - seen[-1]
+        assert sorted(moved[moved != 0].tolist()) == [1]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("runs", [1.5, 5.0, 100.0])
+def test_cost_of_repetition(epsilon: float, runs: float) -> None:
+    made = repetition(Privacy(epsilon, 1e-5), runs)
+    assert made.expected_runs == pytest.approx(runs, rel=1e-6)
+    run = made.run
+    assert run.epsilon == epsilon / 2
+    total = (
+        made.expected_runs
+        * run.delta
+        * (1 + math.exp(2 * run.epsilon))
+        / (1 + math.exp(run.epsilon))
+    )
+    assert total <= 1e-5
+    assert total == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_the_published_example_of_the_cost() -> None:
+    """At epsilon 1 a run, 10 runs on average cost 22.6 times their delta."""
+    made = repetition(Privacy(2.0, 1e-5), 10.0)
+    assert 1e-5 / made.run.delta == pytest.approx(22.56, abs=0.01)
+
+
+def test_the_number_of_runs_has_its_law() -> None:
+    """At p = 1e-9, and the laws for 0.7 and 1.3 times as many runs are rejected."""
+    made = repetition(Privacy(1.0, 1e-5), 4.0)
+    drawn = np.array([made.draw(Key.from_insecure_seed(s)) for s in range(6000)])
+
+    def p_value(runs: float) -> float:
+        gamma = repetition(Privacy(1.0, 1e-5), runs).gamma
+        chances = np.array([(1 - gamma) ** k / (k * -math.log(gamma)) for k in range(1, 31)])
+        chances = np.append(chances, 1.0 - chances.sum())
+        found = np.append([(drawn == k).sum() for k in range(1, 31)], (drawn > 30).sum())
+        return float(stats.chisquare(found, chances * len(drawn)).pvalue)
+
+    assert p_value(4.0) > 1e-9
+    assert p_value(0.7 * 4.0) < 1e-9
+    assert p_value(1.3 * 4.0) < 1e-9
+
+
+DATA = {u: ["bread", "milk", f"own {u}"] for u in range(2000)}
+CANDIDATES: list[dict[str, Any]] = [
+    {"mechanism": "weighted-gaussian", "max_items": 3},
+    {"mechanism": "count-laplace", "max_items": 1, "min_users": 100_000},
+]
+
+
+@pytest.mark.parametrize("fraction", [None, 0.3])
+def test_select_finds_the_better_options(fraction: float | None) -> None:
+    made = dpsu.select(
+        DATA, CANDIDATES, epsilon=4, delta=1e-5, expected_runs=60, tune_fraction=fraction
+    )
+    assert made.items == ("bread", "milk")
+    assert made.private
+    assert made.plan.mechanism == "weighted-gaussian"
+    assert made.plan.privacy == Privacy(4.0, 1e-5)
+    assert made.plan.selected is not None
+    assert made.plan.selected.epsilon == 2.0
+    assert "from 2 candidates" in made.report()
+    assert dpsu.Plan.from_json(made.plan.to_json()) == made.plan
+    seeded = [
+        dpsu.select(
+            DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction, insecure_seed=5
+        )
+        for _ in range(2)
+    ]
+    assert seeded[0].items == seeded[1].items
+    assert not seeded[0].private
+
+
+def test_the_sample_and_the_others_are_different_people() -> None:
+    key = Key.from_insecure_seed(1)
+    pairs = held({f"u{u}": [f"i{k}" for k in range(1 + u % 5)] for u in range(4000)}, key)
+    sample, others = _split(pairs, 0.25, key)
+    parts = [
+        set(np.concatenate([b.users for b in part.blocks]).tolist()) for part in (sample, others)
+    ]
+    assert not parts[0] & parts[1]
+    assert len(parts[0] | parts[1]) == 4000
+    assert stats.binomtest(len(parts[0]), 4000, 0.25).pvalue > 1e-9
+    assert len(sample) + len(others) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("candidates is empty", {"candidates": []}),
+        ("must not contain 'epsilon'", {"candidates": [{"epsilon": 1}]}),
+        ("expected_runs=0.5", {"expected_runs": 0.5}),
+        ("tune_fraction=1.5", {"tune_fraction": 1.5}),
+        ("has no option passes", {"candidates": [{"mechanism": "sieve", "passes": 2}]}),
+    ],
+)
+def test_what_select_refuses(words: str, options: dict[str, Any]) -> None:
+    given = {"candidates": CANDIDATES} | options
+    with pytest.raises(dpsu.ParameterError, match=words):
+        dpsu.select(DATA, given.pop("candidates"), epsilon=1, delta=1e-5, **given)
