@@ -64,7 +64,9 @@ def tiny(
 def test_constants_of_the_sieve(
     epsilon: float, delta: float, sigma: float, heights: Any, last: Any
 ) -> None:
-    sieve, split = design_sieve(epsilon, delta, rounds=14, max_items=300, scout_items=3000)
+    sieve, split = design_sieve(
+        epsilon, delta, rounds=14, max_items=300, scout_items=3000, growth=0.7, cap=0.2
+    )
     assert sieve.sigma == pytest.approx(sigma, abs=6e-5)
     assert [p.share for p in sieve.phases] == pytest.approx([0.0475, 0.9525], abs=5e-5)
     for phase, height, bound in zip(sieve.phases, heights, last, strict=True):

@@ -31,11 +31,11 @@ FRACTION_BITS = 20
 class Steering:
     """Public constants of attention; they change how much is released, never the guarantee."""
 
-    gain: float = 1.15
+    gain: float = 1.05
     extra: float = 0.25
-    open_above: float = 0.4
-    open_below: float = 0.3
-    memory: float = 0.9
+    open_above: float = 0.6
+    open_below: float = 0.5
+    memory: float = 0.93
     least: float = 1e-3
     smallest_rate: float = 0.8
 
@@ -107,6 +107,14 @@ class Sieve:
         return heard.released
 
 
+# Chosen on made-up data only, by benchmarks/steering.py. With few looks an early one must not decide
+# too much.
+MANY_LOOKS = 10
+FEW_LOOKS = Steering(open_above=0.4, open_below=0.3, memory=0.9)
+GROWTH = 0.9
+CAP_SCOUTING, CAP_DECIDING = 0.3, 0.1
+
+
 def design_sieve(
     epsilon: float,
     delta: float,
@@ -114,20 +122,24 @@ def design_sieve(
     rounds: int,
     max_items: int,
     scout_items: int,
+    growth: float = GROWTH,
+    cap: float = CAP_DECIDING,
 ) -> tuple[Sieve, dict[str, float]]:
     """Calibrate: what noise, crossings while scouting and crossings while deciding may cost.
 
     Parameters
     ----------
     rounds : int
-        Number of looks; shares of the budget grow like their number to the power 0.7.
+        Number of looks; shares of the budget grow like their number to the power `growth`.
     max_items, scout_items : int
         Size of a user's set while deciding and while scouting. There is no scouting if the second
         is 0, or with fewer than 4 rounds.
+    cap : float
+        Largest weight for an item while deciding that is safe for `max_items` novel ones.
     """
     for_crossing = 0.3
     for_scouting = 0.05
-    grow = [k**0.7 for k in range(1, rounds + 1)]
+    grow = [k**growth for k in range(1, rounds + 1)]
     # Rounded down: together they take at most the whole budget.
     shares = [g / math.fsum(grow) * (1.0 - 1e-14) for g in grow]
     scouting = 0
@@ -143,7 +155,7 @@ def design_sieve(
         phases.append(
             make_phase(
                 tuple(shares[:scouting]), shapes(scouting), sigma, unit, max_items=scout_items,
-                delta=for_scouting * crossing, cap=0.3, exponent=0.3,
+                delta=for_scouting * crossing, cap=CAP_SCOUTING, exponent=0.3,
             )
         )  # fmt: skip
         crossing *= 1.0 - for_scouting
@@ -151,10 +163,11 @@ def design_sieve(
     phases.append(
         make_phase(
             tuple(shares[scouting:]), shapes(rounds - scouting), sigma, unit, max_items=max_items,
-            delta=crossing, cap=0.2, exponent=0.0,
+            delta=crossing, cap=cap, exponent=0.0,
         )
     )  # fmt: skip
-    return Sieve(sigma, FRACTION_BITS, tuple(phases)), split
+    steering = Steering() if rounds >= MANY_LOOKS else FEW_LOOKS
+    return Sieve(sigma, FRACTION_BITS, tuple(phases), steering), split
 
 
 def shapes(looks: int) -> tuple[float, ...]:
