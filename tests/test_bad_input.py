@@ -64,7 +64,8 @@ def test_options_out_of_range(option: str, value: Any) -> None:
     ("mechanism", "option"),
     [
         ("policy-gaussian", {"count": "n"}), ("policy-gaussian", {"order": "hash"}),
-        ("policy-gaussian", {"prior": {"a": 1}}), ("weighted-gaussian", {"alpha": 3.0}),
+        ("sieve", {"prior": {"a": 1}}), ("sips", {"prior": {"a": 1}}),
+        ("weighted-gaussian", {"alpha": 3.0}),
         ("weighted-laplace", {"cutoff": 3.0}), ("count-gaussian", {"passes": 2}),
         ("count-laplace", {"allow_unproven": True}), ("policy-laplace", {"expected_users": 10}),
     ],
@@ -84,6 +85,8 @@ def test_options_a_mechanism_does_not_have(mechanism: str, option: dict[str, Any
         ("not differentially private", {"mechanism": "greedy", "calibration": "paper"}),
         ("twice", {"mechanism": "policy-gaussian", "alpha": 2.0, "cutoff": 9.0}),
         ("at least max_items=300", {"scout_items": 20}),
+        ("only with max_items", {"mechanism": "policy-laplace", "prior": {"a": 1}}),
+        ("wordfreq knows no language 'xx'", {"mechanism": "greedy", "prior": "wordfreq:xx"}),
         ("no published thresholds", {"calibration": "paper"}),
         ("no published thresholds", {"calibration": "paper", "mechanism": "reroute"}),
         ("passes must be 1", {"mechanism": "greedy", "passes": 2}),

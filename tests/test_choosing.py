@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.auto import BINS, estimate
+from dpsu.auto import LIMITS, UNIT, estimate
 from dpsu.calibration import gaussian_scale
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
@@ -100,8 +100,8 @@ def test_estimates_are_paid_for_and_near_the_truth() -> None:
         dpsu.plan(epsilon=1, delta=1e-5, mechanism="sips", expected_items_per_user=3)
 
 
-def test_one_user_moves_one_bin_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the noise taken away, estimates of neighbors count one user more, in one bin."""
+def test_one_user_adds_at_most_one_to_each_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen with the noise taken away, whose scale must cover a step of 1 in every sum."""
     from dpsu import noise
 
     seen: list[np.ndarray] = []
@@ -111,26 +111,34 @@ def test_one_user_moves_one_bin_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
             assert purpose == "set sizes"
 
         def rounded(self, round_: int, scale: float) -> Any:
-            assert scale >= gaussian_scale(0.5, 1e-6)
-            seen.append(np.zeros(len(BINS), np.int64))
+            assert scale >= UNIT * math.sqrt(len(LIMITS)) * gaussian_scale(0.5, 1e-6)
             return Recorder()
 
     class Recorder:
-        def __radd__(self, counts: np.ndarray) -> np.ndarray:
-            seen[-1] = counts
-            return counts
+        def __radd__(self, sums: np.ndarray) -> np.ndarray:
+            seen.append(sums)
+            return sums
 
         __array_ufunc__ = None
 
     monkeypatch.setattr(noise, "Noise", Silent)
     rng = np.random.default_rng(2)
     for case in range(60):
-        data = {f"u{u}": [f"i{k}" for k in range(rng.integers(1, 40))] for u in range(6)}
+        data = {f"u{u}": [f"i{k}" for k in range(rng.integers(1, 500))] for u in range(6)}
         key = Key.from_insecure_seed(case)
         estimate(held(data, key), key, 0.5, 1e-6)
         estimate(held({u: i for u, i in data.items() if u != "u3"}, key), key, 0.5, 1e-6)
         moved = seen[-2] - seen[-1]
-        assert sorted(moved[moved != 0].tolist()) == [1]
+        assert moved[0] == UNIT
+        assert moved.min() >= 0
+        assert moved.max() <= UNIT
+
+
+def test_few_users_are_not_guessed_about() -> None:
+    key = Key.from_insecure_seed(1)
+    hints = estimate(held({f"u{u}": ["a"] for u in range(50)}, key), key, 0.02, 1e-7)
+    assert hints.expected_users is None
+    assert hints.expected_items_per_user is None
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])

@@ -39,6 +39,8 @@ MECHANISMS: list[dict[str, Any]] = [
     {"mechanism": "policy-laplace", "min_users": 3},
     {"mechanism": "greedy", "min_users": 2},
     {"mechanism": "greedy", "min_users": 2, "cutoff": 2.5},
+    {"mechanism": "weighted-gaussian", "max_items": 2, "prior": {"i0": 5, "i2": 9}},
+    {"mechanism": "policy-gaussian", "max_items": 2, "prior": {"i0": 5, "i2": 9}},
     {"mechanism": "reroute", "max_items": 3},
     {"mechanism": "reroute", "max_items": 3, "cutoff": 1.1},
     {"mechanism": "greedy"},

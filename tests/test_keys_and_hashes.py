@@ -116,4 +116,4 @@ def test_a_release_holds_no_secret() -> None:
     again = pickle.loads(pickle.dumps(result))
     assert again.items == result.items
     assert again.plan == result.plan
-    assert set(vars(result)) <= {"plan", "values", "counts", "items", "_lookup"}
+    assert set(vars(result)) <= {"plan", "values", "counts", "prior_share", "items", "_lookup"}

@@ -215,3 +215,33 @@ def test_order_by_hash_is_argsort(n: int) -> None:
             order_ = order_by_hash(hashes)
             assert sorted(order_.tolist()) == list(range(n))
             assert (hashes[order_] == np.sort(hashes)).all()
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-gaussian", "count-gaussian"])
+def test_a_prior_decides_which_items_a_user_keeps(mechanism: str) -> None:
+    """Everybody holds ten items; the two that the prior ranks first are kept, and only they."""
+    import dpsu
+
+    data = {u: [f"i{k}" for k in range(10)] for u in range(3000)}
+    prior = {f"i{k}": 10.0 - abs(k - 6) for k in (5, 6, 7, 8)}
+    made = dpsu.release(
+        data, epsilon=2, delta=1e-6, mechanism=mechanism, max_items=2, prior=prior, cutoff=None
+    )
+    assert set(made.items) <= {"i5", "i6", "i7"}
+    assert "i6" in made.items or mechanism == "policy-gaussian"
+    assert made.prior_share == 1.0
+    assert "by the public prior" in str(made.plan)
+
+
+def test_the_share_that_the_prior_knew_is_of_released_items() -> None:
+    import dpsu
+
+    data = {u: ["the", "of", "zzqqxx"] for u in range(3000)}
+    options = {"mechanism": "weighted-gaussian", "epsilon": 4, "delta": 1e-4}
+    made = dpsu.release(data, prior="wordfreq:en", **options)  # type: ignore[arg-type]
+    assert made.items == ("of", "the", "zzqqxx")
+    assert made.prior_share == pytest.approx(2 / 3)
+    assert "The prior knew 66.7% of them." in made.report()
+    assert made.plan.prior is not None
+    assert made.plan.prior.entries > 300_000
+    assert dpsu.release(data, **options).prior_share is None  # type: ignore[arg-type]

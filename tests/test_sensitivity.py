@@ -114,6 +114,8 @@ OPTIONS = [
     {"mechanism": "weighted-laplace", "max_items": 3},
     {"mechanism": "weighted-laplace"},
     {"mechanism": "policy-laplace"},
+    {"mechanism": "weighted-laplace", "max_items": 3, "prior": {"i1": 9, "i3": 4}},
+    {"mechanism": "policy-laplace", "max_items": 2, "prior": {"i1": 9, "i3": 4}},
     {"mechanism": "policy-laplace", "max_items": 2, "passes": 2, "cutoff": 1.3},
     {"mechanism": "greedy", "cutoff": 1.9},
     {"mechanism": "greedy", "cutoff": 2},

@@ -4,7 +4,7 @@
     python -m tools.pages --check  fail if one of them is not what it would be
 
 README.md and SECURITY.md are written once and shown twice; the help of every command is printed by
-the command itself; speed is what the benchmark last measured.
+the command itself; speed and yields are what the benchmarks last measured.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def pages() -> dict[Path, str]:
         DOCS / "security.md": _moved((ROOT / "SECURITY.md").read_text(encoding="utf-8")),
         DOCS / "cli.md": _command_line(),
         DOCS / "speed.md": _speed(),
+        DOCS / "yields.md": _yields(),
     }
 
 
@@ -56,6 +57,13 @@ def _speed() -> str:
         parts += ["", speed.table(result, heading="## "), ""]
         parts += [f"{result['date']}, {result['machine']['cores']} cores, {versions}."]
     return "\n".join(parts) + "\n"
+
+
+def _yields() -> str:
+    from benchmarks import yields
+
+    found = json.loads(yields.RESULTS.read_text("utf-8"))
+    return f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n"
 
 
 def _help(command: click.Command, name: str) -> str:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from dpsu.keys import Key
     from dpsu.pairs import Pairs
 
-# Set sizes are counted in bins with these lower ends; the last has no end.
-BINS = (1, 2, 3, 4, 6, 9, 13, 20, 30, 45, 70, 100, 150, 230, 350, 500, 800, 1200, 2000)
+# Set sizes are summed up to these limits; the first counts users.
+LIMITS = (1, 20, 400)
+UNIT = 1 << 10
+NEARLY = 0.75
 ONE_ITEM = 1.15
 SURE_CUTOFF = 10_000
 USUAL_USERS = 50_000
@@ -49,14 +51,15 @@ def choose(epsilon: float, hints: Hints) -> tuple[str, dict[str, Any]]:
     few = 3.2 * (users / 5000) ** 0.22 if large else 2.6 * (users / 5000) ** 0.2
     if size < max(2.0, few):
         return ("greedy", {}) if large else ("policy-laplace", {})
-    return "sieve", {"max_items": min(1000, max(100, round(30.0 * math.sqrt(size))))}
+    return "sieve", {"max_items": min(1000, max(300, round(30.0 * math.sqrt(size))))}
 
 
 def estimate(pairs: Pairs, key: Key, epsilon: float, delta: float) -> Hints:
-    """Noisy number of users and mean set size, from a histogram of set sizes.
+    """Noisy number of users and mean set size, from sums of set sizes up to public limits.
 
-    Every user counts once in one bin, so that the l2 sensitivity is 1; the noise is exact and
-    rounded, and what is made of the noisy histogram is post-processing.
+    Every user adds at most 1 to each sum, as a part of the limit and in whole units, so that the l2
+    sensitivity is the square root of their number. The noise is exact and rounded; what is made of
+    the noisy sums is post-processing.
     """
     import numpy as np
     import pyarrow as pa
@@ -67,17 +70,17 @@ def estimate(pairs: Pairs, key: Key, epsilon: float, delta: float) -> Hints:
 
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
     sizes = arrange(pairs, *orders, counted=False).sizes
-    bins = np.searchsorted(BINS, sizes[sizes > 0], side="right") - 1
-    counts = np.bincount(bins, minlength=len(BINS))
-    places = Ids(pa.array([f"{low}" for low in BINS], pa.large_string()))
-    scale = ROUND_UP * gaussian_scale(epsilon, delta)
-    noisy = counts + Noise(key, places, PURPOSE).rounded(0, scale)
-    # Bins that noise alone explains say nothing.
-    kept = np.where(noisy > 4.0 * scale, noisy, 0)
-    users = int(kept.sum())
-    if users <= 0:
+    sums = np.array([int((np.minimum(sizes, most) * UNIT // most).sum()) for most in LIMITS])
+    places = Ids(pa.array([f"{most}" for most in LIMITS], pa.large_string()))
+    scale = ROUND_UP * math.sqrt(len(LIMITS)) * gaussian_scale(epsilon, delta)
+    noisy = (sums + Noise(key, places, PURPOSE).rounded(0, scale * UNIT)) / UNIT
+    users = float(noisy[0])
+    if users < 8.0 * scale:
+        # Too few to tell; who must choose without knowing chooses sieve.
         return Hints(None, None, epsilon, delta)
-    ends = [*BINS[1:], 2 * BINS[-1]]
-    middles = [math.sqrt(low * max(low, high - 1)) for low, high in zip(BINS, ends, strict=True)]
-    mean = float(np.dot(kept, middles)) / users
-    return Hints(users, mean, epsilon, delta)
+    means = [
+        max(1.0, float(total) * most / users) for total, most in zip(noisy, LIMITS, strict=True)
+    ]
+    # A mean near its limit says that the limit cut it off.
+    mean = means[1] if means[1] < NEARLY * LIMITS[1] else means[2]
+    return Hints(round(users), mean, epsilon, delta)

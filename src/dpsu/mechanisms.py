@@ -355,8 +355,8 @@ def _halves(delta: float) -> dict[str, float]:
 
 _EVERY = frozenset({"calibration", "insecure_seed", "public_items"})
 _BOUNDED = _EVERY | {"max_items"}
-_COUNTED = _BOUNDED | {"min_users"}
-_POLICY = _BOUNDED | {"alpha", "cutoff", "passes"}
+_COUNTED = _BOUNDED | {"min_users", "prior"}
+_POLICY = _BOUNDED | {"alpha", "cutoff", "passes", "prior"}
 _ROUNDS = _BOUNDED | {"rounds"}
 _GREEDY = _POLICY | {"min_users"} | {"allow_unproven", "count", "expected_users", "order", "prior"}
 
@@ -408,7 +408,7 @@ MECHANISMS: dict[str, Mechanism] = {
         Mechanism(
             "reroute",
             "each user spreads l2 norm 1, and full items give back what they do not need; parallel",
-            _BOUNDED | {"alpha", "cutoff"},
+            _BOUNDED | {"alpha", "cutoff", "prior"},
             _reroute,
         ),
         Mechanism(

@@ -318,6 +318,17 @@ def plan(
             f"{mechanism} with calibration='paper' is not differentially private as published; use "
             "calibration='tight', or say allow_unproven=True and get a release without a guarantee"
         )
+    bounded_by = design.bounded_by
+    if "order" in chosen.options:
+        order = _order(order, prior, expected_users, count)
+    elif prior is not None:
+        # Which items a user keeps may follow what the public holds.
+        if design.max_items is None:
+            raise ParameterError(
+                f"{mechanism} makes use of a prior only with max_items: it decides which items a "
+                "user keeps"
+            )
+        order, bounded_by = "popular", "order"
     if insecure_seed is not None:
         whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
     return Plan(
@@ -328,8 +339,8 @@ def plan(
         item=item,
         count=count,
         max_items=design.max_items,
-        bounded_by=design.bounded_by,
-        order=_order(order, prior, expected_users, count) if "order" in chosen.options else None,
+        bounded_by=bounded_by,
+        order=order,
         expected_users=expected_users,
         min_users=min_users,
         counts=counted,

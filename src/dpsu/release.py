@@ -31,12 +31,14 @@ class Release:
     """What may be published: sorted items, the plan that made them, and a report.
 
     A release holds nothing but released items and public parameters, so it can be pickled, printed
-    and passed on. ``len``, iteration and ``in`` work on the items.
+    and passed on. ``len``, iteration and ``in`` work on the items. `prior_share` is the part of the
+    released items that the prior knew.
     """
 
     plan: Plan
     values: pyarrow.Array = field(repr=False)
     counts: pyarrow.Array | None = field(default=None, repr=False)
+    prior_share: float | None = None
 
     @cached_property
     def items(self) -> tuple[str | int, ...]:
@@ -205,9 +207,10 @@ def release(
     order : {"count", "popular", "scarce", "hash"}, optional
         In which order a greedy user spends: own counts (default), a public prior (default when one
         is given), the prior's scarcest reachable items first, or a keyed hash.
-    prior : mapping, frame or path, optional
+    prior : mapping, frame, path or "wordfreq:LANGUAGE", optional
         Public: item -> number of holders or frequency. Tables have a column named 'item', or as
-        the private one, and one column of numbers.
+        the private one, and one column of numbers. Greedy users spend in its order; with other
+        mechanisms of a single pass it decides which `max_items` items a user keeps.
     expected_users : int, optional
         Public estimate of the number of users, for ``order="scarce"`` and ``"auto"``.
     expected_items_per_user : float, optional
@@ -262,6 +265,7 @@ def release(
     """
     from dpsu.auto import estimate
     from dpsu.engines import local
+    from dpsu.ids import Ids
     from dpsu.inputs import public
     from dpsu.inputs.reading import read
     from dpsu.kernels.compiling import when_compiling
@@ -345,4 +349,7 @@ def release(
             stage=tell,
         )
         noisy = local.count(chosen, pairs, items, key) if counts else None
-    return Release(chosen, items, noisy)
+    share = None
+    if known_prior is not None and len(items):
+        share = float(known_prior.known(Ids(items)).mean())
+    return Release(chosen, items, noisy, share)

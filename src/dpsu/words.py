@@ -82,6 +82,8 @@ def plan_text(plan: Plan) -> str:
     bounded = "all items of a user count"
     if plan.max_items is not None:
         how = "by a salted hash" if plan.bounded_by == "hash" else "in the user's own order"
+        if plan.order == "popular":
+            how = "by the public prior"
         bounded = f"at most {plan.max_items:,} items per user, chosen {how}"
     proof = THEOREMS[plan.theorem]
     if plan.rounds is None:
@@ -190,12 +192,10 @@ def release_text(release: Release) -> str:
     """A release for people to read."""
     known = release.plan.public_items
     among = "" if known is None else f", {known.entries:,} of them public"
-    return "\n".join(
-        [
-            f"{len(release):,} items released{among}, by dpsu {dpsu.__version__}.",
-            plan_text(release.plan),
-        ]
-    )
+    text = [f"{len(release):,} items released{among}, by dpsu {dpsu.__version__}."]
+    if release.prior_share is not None:
+        text.append(f"The prior knew {release.prior_share:.1%} of them.")
+    return "\n".join([*text, plan_text(release.plan)])
 
 
 def release_json(release: Release) -> str:
@@ -203,6 +203,7 @@ def release_json(release: Release) -> str:
     facts = {
         "dpsu": dpsu.__version__,
         "released": len(release),
+        "prior_share": release.prior_share,
         "private": release.private,
         "guarantee": guarantee(release.plan),
         "promises": promises(release.plan),

@@ -95,8 +95,8 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--prior",
                 type=click.Path(),
-                help="Public table with a column named as --item, or 'item', and one of numbers "
-                "(greedy).",
+                help="Public table with a column named as --item, or 'item', and one of numbers; "
+                "or wordfreq:en. Not for rounds.",
             ),
             click.option(
                 "--order",

@@ -24,6 +24,7 @@ from dpsu.ids import Ids, canonical
 from dpsu.inputs import frames
 from dpsu.inputs.files import read_public_table
 
+WORDFREQ = "wordfreq:"
 NUMBER_COLUMNS = ("holders", "count", "frequency", "number", "prior")
 
 
@@ -47,6 +48,10 @@ class Prior:
         unknown = min(1.0, float(self.numbers.min(initial=1.0)))
         at = self._positions(items)
         return np.where(at >= 0, self.numbers[np.maximum(at, 0)], unknown)
+
+    def known(self, items: Ids) -> NDArray[np.bool_]:
+        """Which items the prior knows."""
+        return self._positions(items) >= 0
 
     def expected_holders(
         self, items: Ids, expected_users: int
@@ -72,12 +77,14 @@ class Prior:
 
 
 def read_prior(source: Any, item: str = "item") -> Prior:
-    """Read a prior from a mapping, a frame or a file; larger numbers are more popular.
+    """Read a prior from a mapping, a frame, a file or wordfreq; larger is more popular.
 
     Tables need a column named 'item', or as the private one, and one column of numbers.
     """
     if isinstance(source, Prior):
         return source
+    if isinstance(source, str) and source.startswith(WORDFREQ):
+        source = _word_frequencies(source.removeprefix(WORDFREQ))
     if isinstance(source, Mapping):
         items = pa.array(list(source))
         numbers = _numbers("of values", pa.array(list(source.values())))
@@ -106,6 +113,23 @@ def read_prior(source: Any, item: str = "item") -> Prior:
     )
     ordered = summed.sort_by([("number_sum", "descending"), ("item", "ascending")])
     return Prior(_combined(ordered["item"]), _combined(ordered["number_sum"]).to_numpy())
+
+
+def _word_frequencies(language: str) -> Mapping[str, float]:
+    """The frequencies of words in a language, from the optional package of that name."""
+    try:
+        import wordfreq
+    except ModuleNotFoundError:
+        raise ParameterError(
+            f"prior='{WORDFREQ}{language}' needs the package wordfreq: pip install 'dpsu[wordfreq]'"
+        ) from None
+    try:
+        found: Mapping[str, float] = wordfreq.get_frequency_dict(language)
+    except LookupError:
+        raise ParameterError(
+            f"prior='{WORDFREQ}{language}': wordfreq knows no language {language!r}; try 'en'"
+        ) from None
+    return found
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ class Steering:
 
     gain: float = 1.05
     extra: float = 0.25
-    open_above: float = 0.6
-    open_below: float = 0.5
+    open_above: float = 0.55
+    open_below: float = 0.45
     memory: float = 0.93
     least: float = 1e-3
     smallest_rate: float = 0.8
@@ -107,8 +107,8 @@ class Sieve:
         return heard.released
 
 
-# Chosen on made-up data only, by benchmarks/steering.py. With few looks an early one must not decide
-# too much.
+# Chosen on made-up data only, by benchmarks/steering.py. With few looks an early one must not
+# decide too much.
 MANY_LOOKS = 10
 FEW_LOOKS = Steering(open_above=0.4, open_below=0.3, memory=0.9)
 GROWTH = 0.9
