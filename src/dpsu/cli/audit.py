@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpsu.cli.streams import somebody_watches
-from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS
+from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS, UNPUBLISHED
 
 
 @click.command()
@@ -75,6 +75,8 @@ def _runs(
     runs = []
     for name in [mechanism] if mechanism else list(MECHANISMS):
         for how in [calibration] if calibration else list(CALIBRATIONS):
+            if how == "paper" and name in UNPUBLISHED and not mechanism:
+                continue
             run: dict[str, Any] = {"mechanism": name, "calibration": how}
             run |= {k: v for k, v in options.items() if mechanism or k in MECHANISMS[name].options}
             if name != "greedy":
