@@ -35,8 +35,8 @@ UNBOUNDED_FRACTION_BITS = 30
 ROUNDING_ALLOWANCE = 2.0**-20
 FEWEST_USERS = 1000
 # The same for reroute, and the bits of its weights: with both, some millions of users.
-REROUTE_ALLOWANCE = 2.0**-14
-REROUTE_FRACTION_BITS = 38
+REROUTE_ALLOWANCE = 2.0**-12
+REROUTE_FRACTION_BITS = 39
 # Rounding may keep a novel item this far below its share, in every pass: weights have at least 30
 # fraction bits, and no rounding costs more than four units.
 NOVEL_SLACK = 2.0**-28

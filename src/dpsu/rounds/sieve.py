@@ -112,7 +112,7 @@ class Sieve:
 MANY_LOOKS = 10
 FEW_LOOKS = Steering(open_above=0.4, open_below=0.3, memory=0.9)
 GROWTH = 0.9
-CAP_SCOUTING, CAP_DECIDING = 0.3, 0.1
+CAP_SCOUTING = 0.3
 
 
 def design_sieve(
@@ -123,7 +123,7 @@ def design_sieve(
     max_items: int,
     scout_items: int,
     growth: float = GROWTH,
-    cap: float = CAP_DECIDING,
+    cap: float | None = None,
 ) -> tuple[Sieve, dict[str, float]]:
     """Calibrate: what noise, crossings while scouting and crossings while deciding may cost.
 
@@ -135,8 +135,10 @@ def design_sieve(
         Size of a user's set while deciding and while scouting. There is no scouting if the second
         is 0, or with fewer than 4 rounds.
     cap : float
-        Largest weight for an item while deciding that is safe for `max_items` novel ones.
+        Largest weight for an item while deciding that is safe for `max_items` novel ones; by
+        default sqrt 3 times what a user of so many items can give to all of them.
     """
+    cap = full_share(max_items) if cap is None else cap
     for_crossing = 0.3
     for_scouting = 0.05
     grow = [k**growth for k in range(1, rounds + 1)]
@@ -155,7 +157,8 @@ def design_sieve(
         phases.append(
             make_phase(
                 tuple(shares[:scouting]), shapes(scouting), sigma, unit, max_items=scout_items,
-                delta=for_scouting * crossing, cap=CAP_SCOUTING, exponent=0.3,
+                delta=for_scouting * crossing, cap=max(CAP_SCOUTING, full_share(scout_items)),
+                exponent=0.3,
             )
         )  # fmt: skip
         crossing *= 1.0 - for_scouting
@@ -168,6 +171,11 @@ def design_sieve(
     )  # fmt: skip
     steering = Steering() if rounds >= MANY_LOOKS else FEW_LOOKS
     return Sieve(sigma, FRACTION_BITS, tuple(phases), steering), split
+
+
+def full_share(size: int) -> float:
+    """A cap that leaves users of a full set free to spend all of their norm."""
+    return min(1.0, math.sqrt(3.0 / size))
 
 
 def shapes(looks: int) -> tuple[float, ...]:
