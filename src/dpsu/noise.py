@@ -9,6 +9,7 @@ depends on the key, the round and the item alone, and exists whether or not anyb
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ PURPOSE = "evidence"
 MORE = "more "
 DIGEST_BITS = 256
 GUARD_BITS = 64
+
+_of_thread = threading.local()
 
 
 class Noise:
@@ -93,11 +96,18 @@ def _cell(uniform: int, bits: int, scale: float, guess: int) -> int | None:
     return guess if below <= uniform and uniform + 1 <= above else None
 
 
+def _context() -> Any:
+    """Arithmetic of this thread's own: its precision is changed, and making it takes long."""
+    if not hasattr(_of_thread, "mp"):
+        from mpmath.ctx_mp import MPContext
+
+        _of_thread.mp = MPContext()
+    return _of_thread.mp
+
+
 def _edge(cell: int, bits: int, scale: float) -> tuple[int, int]:
     """Integers around ``2^bits P[Z scale < cell - 1/2]``."""
-    from mpmath.ctx_mp import MPContext
-
-    mp = MPContext()
+    mp = _context()
     mp.prec = bits + GUARD_BITS + 128
     gap = (mp.mpf(cell) - mp.mpf(0.5)) / mp.mpf(scale)
     value: Any = mp.ldexp(mp.erfc(-gap / mp.sqrt(2)) / 2, bits)
