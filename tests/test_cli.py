@@ -246,6 +246,28 @@ def test_interrupted_runs_leave_nothing(kill: signal.Signals, tmp_path: Path) ->
     assert output.read_text() == "what was there before"
 
 
+def test_counts_and_choices_from_the_shell(run: Run, data: Path) -> None:
+    code, out, _ = run("release", data, *COLUMNS, *PRIVACY, "--counts", "--counts-items", "3")
+    assert code == 0
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["item 1", "item 2", "item 3"]
+    assert all(line.split("\t")[1].lstrip("-").isdigit() for line in out.splitlines())
+    given = ("--epsilon", "5", "--delta", "1e-4", "--verbose")
+    code, _, err = run(
+        "release", data, *COLUMNS, *given, "--mechanism", "auto", "--auto-budget", "0.3"
+    )
+    assert code == 0
+    assert "auto, for" in err
+    code, _, err = run("release", data, *COLUMNS, *given, "--expected-items-per-user", "4")
+    assert code == 0
+    assert "4 items each, as expected" in err
+    code, _, err = run("release", data, *COLUMNS, *given, "--auto-budget", "0.3")
+    assert code == 2
+    assert "--auto-budget is for" in err
+    code, _, err = run("release", data, *COLUMNS, *given, "--memory-limit", "much")
+    assert code == 2
+    assert "--memory-limit='much' is not a size" in err
+
+
 @pytest.mark.parametrize("suffix", ["txt", "csv", "parquet", "json"])
 def test_a_full_disk_leaves_what_was_there(suffix: str, data: Path, tmp_path: Path) -> None:
     """A limit on the size of files stands for the full disk; the old output is as it was."""

@@ -89,7 +89,8 @@ def _as_typed(message: str) -> str:
     """Options as they are spelled in the shell."""
     message = message.replace("allow_unproven=True", "--allow-unproven")
     return re.sub(
-        r"\b(max|public)_items\b|\b(expected)_users\b|\binsecure_seed\b",
+        r"\b(max|public|scout|counts)_items\b|\b(expected|min)_users\b|\bexpected_items_per_user\b|"
+        r"\bcounts_share\b|\bauto_budget\b|\bmemory_limit\b|\binsecure_seed\b",
         lambda match: "--" + match.group().replace("_", "-"),
         message,
     )
