@@ -244,3 +244,27 @@ def test_what_select_refuses(words: str, options: dict[str, Any]) -> None:
     given = {"candidates": CANDIDATES} | options
     with pytest.raises(dpsu.ParameterError, match=words):
         dpsu.select(DATA, given.pop("candidates"), epsilon=1, delta=1e-5, **given)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"rounds": 6}, {"passes": 2}, {"prior": {"a": 1}}, {"order": "hash"}, {"min_users": 3},
+        {"cutoff": 5}, {"alpha": 1.0}, {"scout_items": 0}, {"calibration": "paper"},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("items", [1, 2, 50])
+def test_auto_refuses_before_it_knows(option: dict[str, Any], items: float) -> None:
+    """What auto decides itself is refused whatever it would have chosen."""
+    with pytest.raises(dpsu.ParameterError, match=f"auto chooses {next(iter(option))} itself"):
+        dpsu.plan(epsilon=1, delta=1e-5, expected_items_per_user=items, **option)
+
+
+@pytest.mark.parametrize("items", [1, 2, 50])
+def test_auto_takes_a_column_of_counts_whatever_it_chooses(items: float) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"user": [1, 2] * 50, "item": ["a", "b"] * 50, "n": [1, 2] * 50})
+    made = dpsu.release(table, epsilon=3, delta=1e-5, count="n", expected_items_per_user=items)
+    assert made.plan.count == ("n" if items == 2 else None)

@@ -16,6 +16,7 @@ from dpsu.calibration import ROUND_UP, gaussian_scale
 
 if TYPE_CHECKING:
     from dpsu.keys import Key
+    from dpsu.memory import Memory
     from dpsu.pairs import Pairs
 
 # Set sizes are summed up to these limits; the first counts users.
@@ -54,7 +55,9 @@ def choose(epsilon: float, hints: Hints) -> tuple[str, dict[str, Any]]:
     return "sieve", {"max_items": min(1000, max(300, round(30.0 * math.sqrt(size))))}
 
 
-def estimate(pairs: Pairs, key: Key, epsilon: float, delta: float) -> Hints:
+def estimate(
+    pairs: Pairs, key: Key, epsilon: float, delta: float, *, memory: Memory | None = None
+) -> Hints:
     """Noisy number of users and mean set size, from sums of set sizes up to public limits.
 
     Every user adds at most 1 to each sum, as a part of the limit and in whole units, so that the l2
@@ -69,7 +72,7 @@ def estimate(pairs: Pairs, key: Key, epsilon: float, delta: float) -> Hints:
     from dpsu.noise import Noise
 
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
-    sizes = arrange(pairs, *orders, counted=False).sizes
+    sizes = arrange(pairs, *orders, counted=False, memory=memory).sizes
     sums = np.array([int((np.minimum(sizes, most) * UNIT // most).sum()) for most in LIMITS])
     places = Ids(pa.array([f"{most}" for most in LIMITS], pa.large_string()))
     scale = ROUND_UP * math.sqrt(len(LIMITS)) * gaussian_scale(epsilon, delta)

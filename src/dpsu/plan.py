@@ -273,12 +273,21 @@ def plan(
     if mechanism is None:
         mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO
     if mechanism == AUTO:
+        # Refused whatever is chosen: a choice by estimates must not fail once they are paid for.
+        left_to_auto = {
+            "alpha": alpha, "cutoff": cutoff, "passes": passes, "rounds": rounds,
+            "scout_items": scout_items, "min_users": min_users, "order": order, "prior": prior,
+            "calibration": None if calibration == "tight" else calibration,
+        }  # fmt: skip
+        for name, value in left_to_auto.items():
+            if value is not None:
+                raise ParameterError(f"auto chooses {name} itself; drop it, or name a mechanism")
         hints = hints or _hints(expected_users, expected_items_per_user)
         mechanism, advice = choose(privacy.epsilon, hints)
         max_items = advice.get("max_items") if max_items is None else max_items
-        cutoff = advice.get("cutoff") if cutoff is None and alpha is None else cutoff
-        order = advice.get("order") if order is None and prior is None else order
-        expected_users = expected_users if order == "scarce" else None
+        cutoff, order, expected_users = advice.get("cutoff"), advice.get("order"), None
+        # Local counts order what greedy users spend on, and mean nothing elsewhere.
+        count = count if mechanism == "greedy" and order is None else None
     elif expected_items_per_user is not None:
         raise ParameterError(
             f"{mechanism} makes no use of expected_items_per_user; choose mechanism='auto'"

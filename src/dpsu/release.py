@@ -313,12 +313,13 @@ def release(
             hints=hints,
         )
 
-    estimated = auto_budget is not None
-    if estimated and (mechanism != AUTO or expected_items_per_user is not None):
-        raise ParameterError(
-            "auto_budget is for mechanism='auto' without expected_items_per_user: it pays for the "
-            "estimate of what is not known"
-        )
+    if auto_budget is not None:
+        number("auto_budget", auto_budget, 1e-4, 0.5)
+        if mechanism != AUTO or expected_items_per_user is not None:
+            raise ParameterError(
+                "auto_budget is for mechanism='auto' without expected_items_per_user: it pays for "
+                "the estimate of what is not known"
+            )
     # Everything that can be refused is refused before the data are touched.
     chosen = planned()
     if insecure_seed is not None:
@@ -330,15 +331,15 @@ def release(
             user=user,
             item=item,
             count=count,
-            counted=chosen.order == "count" or estimated,
+            counted=chosen.order == "count" or auto_budget is not None,
             key=key,
             format=format,
             memory=memory,
         )
         pairs = intern(rows, strict=strict, memory=memory, tick=tick)
         if auto_budget is not None:
-            part = number("auto_budget", auto_budget, 1e-4, 0.5)
-            chosen = planned(estimate(pairs, key, part * epsilon, part * delta))
+            paid = auto_budget * epsilon, auto_budget * delta
+            chosen = planned(estimate(pairs, key, *paid, memory=memory))
         items = local.run(
             chosen,
             pairs,
@@ -348,7 +349,7 @@ def release(
             memory=memory,
             stage=tell,
         )
-        noisy = local.count(chosen, pairs, items, key) if counts else None
+        noisy = local.count(chosen, pairs, items, key, memory=memory) if counts else None
     share = None
     if known_prior is not None and len(items):
         share = float(known_prior.known(Ids(items)).mean())

@@ -72,8 +72,7 @@ class Repetition:
 def repetition(privacy: Privacy, expected_runs: float) -> Repetition:
     """What a run may cost so that the best of K runs costs no more than `privacy`.
 
-    Two and a half lines of arithmetic, rounded against ourselves: epsilon is halved, and delta is
-    divided by E[K] (1 + e^(2 epsilon_run)) / (1 + e^epsilon_run).
+    Epsilon is halved, and delta divided by E[K] (1 + e^(2 epsilon_run)) / (1 + e^epsilon_run).
     """
     wanted = number("expected_runs", expected_runs, 1.0, MOST_EXPECTED_RUNS)
     low, high = 1e-9, 1.0 - 1e-9

@@ -80,12 +80,14 @@ def above(plan: Plan, weights: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.maximum(weights - (plan.shift << plan.policy.fraction_bits), 0)
 
 
-def count(plan: Plan, pairs: Pairs, released: pa.Array, key: Key) -> pa.Array:
+def count(
+    plan: Plan, pairs: Pairs, released: pa.Array, key: Key, *, memory: Memory | None = None
+) -> pa.Array:
     """Noisy numbers of holders of the released items, held or not, in their order."""
     assert plan.counts is not None
     at = pc.index_in(released, value_set=pairs.items.values)
     codes = at.drop_null().to_numpy().astype(np.int64)
-    held = arrange(pairs, np.arange(len(pairs.users)), codes, counted=False)
+    held = arrange(pairs, np.arange(len(pairs.users)), codes, counted=False, memory=memory)
     # Items that nobody holds have a count too: 0 and the same noise.
     holders = np.zeros(len(released), np.int64)
     holders[at.is_valid().to_numpy(zero_copy_only=False)] = plan.counts.holders(

@@ -146,7 +146,7 @@ def design_sieve(
     shares = [g / math.fsum(grow) * (1.0 - 1e-14) for g in grow]
     scouting = 0
     if scout_items and rounds >= 4:
-        scouting = 1 if rounds < 10 else 2
+        scouting = 1 if rounds < MANY_LOOKS else 2
     sigma = gaussian_scale(epsilon, (1.0 - for_crossing) * delta)
     unit = float(1 << FRACTION_BITS)
     crossing = for_crossing * delta
