@@ -46,10 +46,11 @@ class Memory:
         beyond = rows * BYTES_PER_ROW - self.limit
         free = shutil.disk_usage(tempfile.gettempdir()).free
         if beyond > free:
+            # How many rows there are is not told: a message may be seen by others.
             raise ResourceError(
-                f"{rows:,} rows need {_told(rows * BYTES_PER_ROW)} of memory or disk; there are "
-                f"{_told(self.limit)} of memory for them and {_told(free)} of disk in "
-                f"{tempfile.gettempdir()!r}; set TMPDIR to a larger disk, or use a larger machine"
+                f"the rows need more than the {_told(self.limit)} of memory and {_told(free)} of "
+                f"disk in {tempfile.gettempdir()!r} that there are for them; set TMPDIR to a "
+                "larger disk, or use a larger machine"
             )
 
     def empty(self, size: int, dtype: Any = np.int32) -> NDArray[Any]:
@@ -106,9 +107,7 @@ def _nameless(n_bytes: int) -> mmap.mmap:
 def refuse_beyond_memory(n_bytes: int, what: str) -> None:
     """Raise where the system would end the process for want of memory."""
     if n_bytes > 1 << 26 and n_bytes > available():
-        raise ResourceError(
-            f"{what} need more memory than there is ({_told(n_bytes)} more); use a larger machine"
-        )
+        raise ResourceError(f"{what} need more memory than there is; use a larger machine")
 
 
 def available() -> int:
