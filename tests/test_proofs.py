@@ -20,7 +20,8 @@ PROOFS = {proof.page.stem: proof for proof in stamp.proofs()}
 PROVED = [
     "bounding", "calibration", "coins", "joint", "noise", "normal", "engines/looks",
     "kernels/gaussians", "kernels/grouping", "kernels/looks", "kernels/steering",
-    "kernels/weights", "rounds/boundary", "rounds/evidence", "rounds/sieve", "rounds/sips",
+    "kernels/weights", "rounds/boundary", "rounds/evidence", "rounds/ngrams", "rounds/sieve", "rounds/sips",
+    "engines/sequences", "text/domain",
     "policies/reroute",
     "policies/count", "policies/descent", "policies/greedy", "policies/order", "policies/weighted",
 ]  # fmt: skip

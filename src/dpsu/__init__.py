@@ -9,7 +9,9 @@ from dpsu.errors import (
     ParameterError,
     ResourceError,
 )
-from dpsu.plan import Plan, plan
+from dpsu.ngrams import ngrams
+from dpsu.plan import Plan
+from dpsu.planning import plan
 from dpsu.privacy import Privacy
 from dpsu.release import Release, release
 from dpsu.selecting import select
@@ -28,6 +30,7 @@ __all__ = [
     "Release",
     "ResourceError",
     "audit",
+    "ngrams",
     "plan",
     "release",
     "select",

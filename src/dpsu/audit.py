@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
-from dpsu.plan import Plan, plan
+from dpsu.plan import Plan
+from dpsu.planning import plan
 from dpsu.privacy import number, whole_number
 
 if TYPE_CHECKING:

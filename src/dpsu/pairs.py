@@ -6,8 +6,9 @@ Everything here is private; the classes have no repr, so that no traceback print
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +31,14 @@ class Rows:
     """Rows to be read: functions that each read a part, so that parts can be read side by side.
 
     `names` are the columns as the caller typed them, for messages; `shared_users` says that user
-    ids came with the rows, so that one id per row is suspicious.
+    ids came with the rows, so that one id per row is suspicious. Parts count in `lost` what they
+    leave out, by what is said about it.
     """
 
     parts: Iterable[Part]
     names: tuple[str, str, str | None]
     shared_users: bool = True
+    lost: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,6 +136,9 @@ def intern(
         told = f"some rows have no {user_name!r} or no {item_name!r}"
         if rows.names[2] is not None:
             told += f" or no positive {count_name!r}"
+        _tell(told, "they were ignored", "drop or repair them, or do without strict", strict)
+    for told in sorted(rows.lost):
+        # That there were some, never how many.
         _tell(told, "they were ignored", "drop or repair them, or do without strict", strict)
     pairs = Pairs(users.ids(), items.ids(), blocks)
     # What the columns took is needed for grouping now.

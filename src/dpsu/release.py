@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.keys import Key
 from dpsu.mechanisms import AUTO
-from dpsu.plan import DEFAULT_COUNTS_ITEMS, DEFAULT_COUNTS_SHARE, Plan, plan
+from dpsu.plan import Plan
+from dpsu.planning import DEFAULT_COUNTS_ITEMS, DEFAULT_COUNTS_SHARE, plan
 from dpsu.privacy import number
+from dpsu.text.source import Split
 
 if TYPE_CHECKING:
     import pandas
@@ -137,6 +139,9 @@ def release(
     epsilon: float,
     delta: float,
     mechanism: str | None = None,
+    text: str | None = None,
+    tokenizer: str | Split | None = None,
+    ngrams: int | str | tuple[int, int] | None = None,
     count: str | None = None,
     max_items: int | None = None,
     alpha: float | None = None,
@@ -177,6 +182,16 @@ def release(
     mechanism : str, optional
         One of ``dpsu mechanisms``; sieve by default. ``"auto"``, the default where
         `expected_items_per_user` is given, chooses by that and by `expected_users`.
+    text : str, optional
+        Column of texts, instead of a column of items: their tokens are the items, and `item` only
+        names the column of the output. Mappings then lead from users to texts.
+    tokenizer : str or callable, optional
+        What makes tokens of a text: ``"words"`` (Unicode word segmentation, lower case; the
+        default), ``"paper"`` (as in the papers; needs nltk), ``"sentences"``, ``"lines"``,
+        ``"regex:PATTERN"``, the path of a Hugging Face ``tokenizer.json``, or a function from a
+        text to its tokens. A function must look at nothing but the text.
+    ngrams : int, (int, int) or str, optional
+        Items are n-grams of these lengths, joined by a space: ``2``, ``(1, 3)`` or ``"1-3"``.
     count : str, optional
         Column of local counts (greedy); otherwise repeated rows are counted.
     max_items : int, optional
@@ -288,6 +303,9 @@ def release(
         return plan(
             user=user,
             item=item,
+            text=text,
+            tokenizer=tokenizer,
+            ngrams=ngrams,
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
@@ -335,6 +353,8 @@ def release(
             key=key,
             format=format,
             memory=memory,
+            text=chosen.text,
+            tokenizer=tokenizer,
         )
         pairs = intern(rows, strict=strict, memory=memory, tick=tick)
         if auto_budget is not None:

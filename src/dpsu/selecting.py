@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.keys import Key
-from dpsu.plan import Plan, Selected, plan
+from dpsu.plan import Plan, Selected
+from dpsu.planning import plan
 from dpsu.privacy import Privacy, number
 from dpsu.release import Release
+from dpsu.text.source import Split, text_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 
 MOST_EXPECTED_RUNS = 1000.0
 UNIFORM_BITS = 256
-TAKEN = ("epsilon", "delta", "user", "item", "insecure_seed", "prior", "public_items", "counts")
+TAKEN = (
+    "epsilon", "delta", "user", "item", "text", "tokenizer", "ngrams", "insecure_seed", "prior",
+    "public_items", "counts",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,9 @@ def select(
     delta: float,
     user: str = "user",
     item: str = "item",
+    text: str | None = None,
+    tokenizer: str | Split | None = None,
+    ngrams: int | str | tuple[int, int] | None = None,
     count: str | None = None,
     expected_runs: float = 5.0,
     tune_fraction: float | None = None,
@@ -106,7 +114,7 @@ def select(
 
     Parameters
     ----------
-    data, user, item, count, format, strict, memory_limit, insecure_seed
+    data, user, item, text, tokenizer, ngrams, count, format, strict, memory_limit, insecure_seed
         As for :func:`dpsu.release`.
     candidates : sequence of mappings
         Options as for :func:`dpsu.plan`, each a possible choice: ``{"mechanism": "sieve"}``,
@@ -155,7 +163,11 @@ def select(
             if name in options:
                 raise ParameterError(f"candidates must not contain {name!r}; it is one for all")
     repeated = repetition(privacy, expected_runs)
-    shared = {"user": user, "item": item, "insecure_seed": insecure_seed}
+    source = text_source(text, tokenizer, ngrams, count=count)
+    shared = {
+        "user": user, "item": item, "text": text, "tokenizer": tokenizer, "ngrams": ngrams,
+        "insecure_seed": insecure_seed,
+    }  # fmt: skip
     trials = [_plan(repeated.run, shared, options, count) for options in candidates]
     finals = [_plan(privacy, shared, options, count) for options in candidates]
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
@@ -163,8 +175,9 @@ def select(
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     memory = Memory(parse_size(memory_limit))
     rows = read(
-        data, user=user, item=item, count=count, counted=True, key=key, format=format, memory=memory
-    )
+        data, user=user, item=item, count=count, counted=True, key=key, format=format,
+        memory=memory, text=source, tokenizer=tokenizer,
+    )  # fmt: skip
     pairs = intern(rows, strict=strict, memory=memory)
     cost = Selected(
         len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta,

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 import dpsu
-from dpsu.rounds import Rounds, Sips
+from dpsu.rounds import NGrams, Rounds, Sips
 
 if TYPE_CHECKING:
     from dpsu.auto import Hints
@@ -22,6 +22,7 @@ THEOREMS = {
     "optimal": "optimal selection of whole votes: docs/proofs/optimal.md",
     "sips": "rounds of Gaussian noise, their budgets added up: docs/proofs/sips.md",
     "sieve": "looks with Gaussian noise and a boundary for novel items: docs/proofs/sieve.md",
+    "ngrams": "Gaussian noise on public domains, length by length: docs/proofs/ngrams.md",
     "greedy-published": "NONE: the published proof of greedy has a gap, docs/proofs/greedy.md",
 }
 
@@ -42,7 +43,9 @@ def promises(plan: Plan) -> list[str]:
     """What the guarantee takes for granted about its caller."""
     listed = [
         f"one person is one value of {plan.user!r}, in all rows",
-        f"whether {plan.item!r} is text or integers is no secret",
+        f"whether {plan.item!r} is text or integers is no secret"
+        if plan.text is None
+        else "the tokenizer looks at one text at a time and at nothing else",
         "every row can be read in the type of its columns (a run that finds otherwise refuses)",
         "epsilon, delta and all options were chosen without looking at the data",
         "only the items and this report are published, and nobody saw the run's errors or timing",
@@ -59,6 +62,8 @@ def promises(plan: Plan) -> list[str]:
 
 def people(plan: Plan, weight: float) -> str:
     """How many users a weight takes, in words."""
+    if isinstance(plan.rounds, NGrams):
+        return f"{math.ceil(weight):,} users who hold no other token"
     if plan.rounds is not None:
         return f"{math.ceil(weight):,} users who hold nothing else that is still open"
     kind = plan.policy.kind
@@ -93,6 +98,8 @@ def plan_text(plan: Plan) -> str:
         ("mechanism", f"{plan.mechanism}, {plan.calibration} calibration"),
         ("proof", proof),
     ]
+    if plan.text is not None:
+        facts.append(("items", str(plan.text)))
     facts += [("bounding", bounded)] if plan.rounds is None else _rounds_facts(plan.rounds)
     if plan.order is not None:
         facts.append(("order", _order_text(plan)))
@@ -124,7 +131,8 @@ def plan_text(plan: Plan) -> str:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     width = max(len(name) for name, _ in facts)
     text = [f"{name:<{width}}  {value}" for name, value in facts]
-    text.append("An item is released with probability")
+    what = "A token" if isinstance(plan.rounds, NGrams) else "An item"
+    text.append(f"{what} is released with probability")
     for probability, weight in plan.needed.items():
         if weight is None:
             text.append(f"  {probability:<5g} never: weights stop at the cutoff")
@@ -145,6 +153,21 @@ def _rounds_facts(rounds: Rounds) -> list[tuple[str, str]]:
         for number, (share, curve) in enumerate(looks, 1):
             drawn = f"noise scale {curve.scale:.5g}, threshold {curve.threshold:.5g}"
             facts.append((f"round {number}", f"share {share:.4f}, {drawn}"))
+        return facts
+    if isinstance(rounds, NGrams):
+        facts = [
+            ("bounding", f"of each length a user's {rounds.max_items:,} most frequent n-grams"),
+            ("threshold", f"{rounds.threshold:.6g} for tokens"),
+            (
+                "spurious",
+                f"of length 2 and more, {rounds.spurious:g} n-grams or less for each one shorter "
+                "that nobody may hold",
+            ),
+        ]
+        for length, (share, scale) in enumerate(
+            zip(rounds.shares, rounds.scales, strict=True), start=1
+        ):
+            facts.append((f"length {length}", f"share {share:.4f}, noise scale {scale:.5g}"))
         return facts
     facts = [("noise scale", f"{rounds.sigma:.6g} / sqrt(share of a look)")]
     names = ["scouting", "deciding"][-len(rounds.phases) :]

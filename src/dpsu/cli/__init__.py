@@ -17,6 +17,7 @@ from dpsu.cli.audit import audit
 from dpsu.cli.demo import demo
 from dpsu.cli.interrupts import leave_interrupted, listen
 from dpsu.cli.mechanisms import mechanisms
+from dpsu.cli.ngrams import ngrams
 from dpsu.cli.plan import plan
 from dpsu.cli.release import release
 from dpsu.cli.streams import to_stderr
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (audit, demo, mechanisms, plan, release):
+for command in (audit, demo, mechanisms, ngrams, plan, release):
     cli.add_command(command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -32,6 +33,19 @@ def mechanism_options(command: Command) -> Command:
             ),
             click.option(
                 "--item", default="item", show_default=True, help="Column of what to release."
+            ),
+            click.option(
+                "--text",
+                metavar="COLUMN",
+                help="Column of texts, instead of --item: their tokens are the items.",
+            ),
+            click.option(
+                "--tokenizer",
+                help="words (default), paper, sentences, lines, regex:PATTERN, or a tokenizer.json "
+                "file.",
+            ),
+            click.option(
+                "--ngrams", help="Items are n-grams of these lengths: 2 or 1-3. Default 1."
             ),
             click.option(
                 "--max-items",
@@ -137,3 +151,37 @@ def format_option(command: Command) -> Command:
         type=click.Choice(FORMATS),
         help="Format of FILE if its name does not say it; standard input is CSV by default.",
     )(command)
+
+
+def result_options(command: Command) -> Command:
+    """How data is read, and where the result goes."""
+    for option in reversed(
+        (
+            click.option(
+                "--memory-limit",
+                metavar="SIZE",
+                help="Keep at most so much of the rows in memory (4GB, 500M), the rest in nameless "
+                "temporary files. Default 60 % of what is available.",
+            ),
+            click.option(
+                "--strict", is_flag=True, help="Refuse rows without user or item, and no rows."
+            ),
+            click.option(
+                "--output",
+                type=click.Path(path_type=Path),
+                help="Write items to a .txt, .csv, .parquet or .json file, replacing one that is "
+                "there.",
+            ),
+            click.option(
+                "--report",
+                type=click.Path(path_type=Path),
+                help="Write the report, as JSON if the name ends in .json.",
+            ),
+            click.option("--verbose", is_flag=True, help="Print the whole report, not one line."),
+            click.option(
+                "--quiet", is_flag=True, help="Print nothing but errors, and whether it is private."
+            ),
+        )
+    ):
+        command = option(command)
+    return command

@@ -26,6 +26,7 @@ from dpsu.memory import Memory
 from dpsu.pairs import Pairs
 from dpsu.plan import Plan
 from dpsu.policies import order
+from dpsu.rounds import NGrams
 
 Stage = Callable[[str, int], None]
 
@@ -54,6 +55,7 @@ def run(
         stage("tossing coins", 0)
         released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
     else:
+        assert not isinstance(plan.selection, NGrams), "n-grams have an engine of their own"
         looks = LocalLooks(held, users, items, key, done)
         released = plan.selection.run(looks, items, key)
     found = items.take(np.flatnonzero(released)).values

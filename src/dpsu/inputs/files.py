@@ -19,8 +19,8 @@ from dpsu.inputs.columns import pick
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
 from dpsu.inputs.textual import ReadTable
 
-# A row group of more rows is read batch by batch: one core, but little memory.
-LARGEST_GROUP = 1 << 22
+# A row group of more rows, or bytes, is read batch by batch: one core, but little memory.
+LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
 
 
 def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Path]:
@@ -69,15 +69,20 @@ class Source:
     known_rows: int = 0
 
 
-def open_rows(path: Path, columns: Sequence[str], format_: str | None) -> Source:
-    """Open one file, or standard input, to read the wanted columns."""
+def open_rows(
+    path: Path, columns: Sequence[str], format_: str | None, spelled: Sequence[str] = ()
+) -> Source:
+    """Open one file, or standard input, to read the wanted columns.
+
+    Columns that are `spelled` hardly repeat a value, so that dictionaries of them do not pay.
+    """
     piped = str(path) == STDIN
     what = "standard input" if piped else f"{path.name!r}"
     kind = format_ or ("csv" if piped else format_of(path))
     if not piped and path.stat().st_size == 0 and kind != "jsonl":
         raise DataError(f"{what} is empty; it should at least have a header")
     if kind == "parquet":
-        return _open_parquet(path, columns, what)
+        return _open_parquet(path, columns, what, spelled)
     source = _open(path)
 
     def again(read: bytes) -> Any:
@@ -107,7 +112,7 @@ def read_public_table(path: Path) -> pa.Table:
     )
 
 
-def _open_parquet(path: Path, columns: Sequence[str], what: str) -> Source:
+def _open_parquet(path: Path, columns: Sequence[str], what: str, spelled: Sequence[str]) -> Source:
     broken = f"{what} is not a Parquet file, or it is damaged"
     piped = pa.py_buffer(sys.stdin.buffer.read()) if str(path) == STDIN else None
 
@@ -120,7 +125,11 @@ def _open_parquet(path: Path, columns: Sequence[str], what: str) -> Source:
     pick(columns, schema.names, what)
     # Columns that Parquet already stores as dictionaries need not be spelled out and hashed again.
     types = {name: schema.field(name).type for name in columns}
-    text = [n for n, t in types.items() if pa.types.is_string(t) or pa.types.is_large_string(t)]
+    text = [
+        name
+        for name, type_ in types.items()
+        if name not in spelled and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
+    ]
 
     def open_dictionaries() -> pa.parquet.ParquetFile:
         return opened(metadata=metadata, read_dictionary=text)
@@ -137,14 +146,23 @@ def _open_parquet(path: Path, columns: Sequence[str], what: str) -> Source:
         # An empty one first: a column without rows has a type all the same.
         yield partial(pa.Table.from_batches, [], schema)
         for group in range(metadata.num_row_groups):
-            if metadata.row_group(group).num_rows <= LARGEST_GROUP:
+            rows, n_bytes = metadata.row_group(group).num_rows, _size(metadata, group, columns)
+            if rows <= LARGEST_GROUP and n_bytes <= LARGEST_GROUP_BYTES:
                 yield partial(read_group, group)
             else:
                 file = without_values(open_dictionaries, broken)
-                batches = file.iter_batches(LARGEST_GROUP, [group], columns=list(columns))
+                at_once = min(LARGEST_GROUP, 1 + rows * LARGEST_GROUP_BYTES // max(n_bytes, 1))
+                batches = file.iter_batches(at_once, [group], columns=list(columns))
                 yield from textual.tables_of(batches, broken)
 
     return Source(tables(), metadata.num_rows)
+
+
+def _size(metadata: Any, group: int, columns: Sequence[str]) -> int:
+    """Bytes of a row group's wanted columns before compression."""
+    stored = metadata.row_group(group)
+    chunks = [stored.column(k) for k in range(stored.num_columns)]
+    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
 
 
 def _open(path: Path) -> Any:

@@ -15,12 +15,15 @@ from dpsu.pairs import Rows, rows_of
 Collections = (list, set, frozenset)
 
 
-def from_mapping(data: Mapping[Any, Any], names: tuple[str, str], counted: bool) -> Rows:
-    """User -> items, or user -> {item: local count}."""
+def from_mapping(
+    data: Mapping[Any, Any], names: tuple[str, str], counted: bool, *, texts: bool = False
+) -> Rows:
+    """User -> items, or user -> {item: local count}; of `texts`, user -> text or texts."""
     users: list[Any] = []
     items: list[Any] = []
     counts: list[Any] = []
-    for user, held in data.items():
+    for user, given in data.items():
+        held = [given] if texts and isinstance(given, str) else given
         _refuse_text(held)
         # extend, not +=: a NumPy array on the right would add its numbers to ours.
         users.extend([user] * len(held))

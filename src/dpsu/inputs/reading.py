@@ -14,6 +14,7 @@ from dpsu.inputs.textual import ReadTable
 from dpsu.keys import Key
 from dpsu.memory import Memory
 from dpsu.pairs import Part, Rows
+from dpsu.text.source import Split, TextSource
 
 # Frames are interned in slices, so that what is made of them on the way stays small.
 ROWS_AT_ONCE = 1 << 21
@@ -29,23 +30,59 @@ def read(
     key: Key,
     format: str | None = None,
     memory: Memory | None = None,
+    text: TextSource | None = None,
+    tokenizer: str | Split | None = None,
 ) -> Rows:
     """Rows of `data`, whatever it is: columns of users, items and perhaps local counts.
 
     `counted` says that local counts matter (they come from `count`, from mappings of items to
-    counts, or from repeated rows).
+    counts, from repeated rows, or from repeated tokens of texts).
     """
+    if text is None:
+        return read_columns(
+            data, (user, item, count), counted=counted, key=key, format=format, memory=memory
+        )
+    from dpsu.text.grams import items_of_texts
+
+    texts = read_texts(data, user, text, key=key, format=format)
+    return items_of_texts(texts, text, tokenizer, counted=counted)
+
+
+def read_texts(
+    data: Any, user: str, text: TextSource, *, key: Key, format: str | None = None
+) -> Rows:
+    """Rows of users and their texts."""
+    names = (user, text.column, None)
+    return read_columns(data, names, counted=False, key=key, format=format, texts=True)
+
+
+def read_columns(
+    data: Any,
+    names_typed: tuple[str, str, str | None],
+    *,
+    counted: bool,
+    key: Key,
+    format: str | None = None,
+    memory: Memory | None = None,
+    texts: bool = False,
+) -> Rows:
+    """Columns as they are; `texts` says that the second is text, not items."""
+    user, item, count = names_typed
     if isinstance(data, (str, os.PathLike)):
         data = [data]
     names = [user, item] + ([count] if count else [])
     if len(set(names)) < len(names):
-        raise ParameterError(f"user, item and count must be different columns, not {names}")
+        kinds = "user and text" if texts else "user, item and count"
+        raise ParameterError(f"{kinds} must be different columns, not {names}")
     if (
         isinstance(data, (list, tuple))
         and data
         and all(isinstance(part, (str, os.PathLike)) for part in data)
     ):
-        sources = [files.open_rows(path, names, format) for path in files.expand(data, format)]
+        spelled = names[1:] if texts else []
+        sources = [
+            files.open_rows(path, names, format, spelled) for path in files.expand(data, format)
+        ]
         if memory is not None:
             memory.expect(sum(source.known_rows for source in sources))
         tables = (table for source in sources for table in source.tables)
@@ -60,7 +97,7 @@ def read(
             "users to {item: count}"
         )
     if isinstance(data, Mapping):
-        return iterables.from_mapping(data, (user, item), counted)
+        return iterables.from_mapping(data, (user, item), counted, texts=texts)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return iterables.from_iterable(data, (user, item), key)
     raise DataError(

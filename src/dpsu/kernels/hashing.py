@@ -290,7 +290,8 @@ def _avalanche(h: Any) -> Any:
 
 
 @njit(cache=True)
-def _hash_bytes(data: Bytes, start: int, stop: int, seed: Any) -> Any:
+def hash_bytes(data: Bytes, start: int, stop: int, seed: Any) -> Any:
+    """XxHash64 of one stretch of bytes."""
     length = stop - start
     at = start
     if length >= 32:
@@ -340,7 +341,7 @@ def hash_strings(data: Bytes, offsets: NDArray[np.int64], seed: Any) -> NDArray[
     n = len(offsets) - 1
     hashes = np.empty(n, np.uint64)
     for k in range(n):
-        hashes[k] = _hash_bytes(data, offsets[k], offsets[k + 1], seed)
+        hashes[k] = hash_bytes(data, offsets[k], offsets[k + 1], seed)
     return hashes
 
 
@@ -361,5 +362,5 @@ def hash_integers(values: NDArray[np.int64], seed: Any) -> NDArray[np.uint64]:
         if value < 0:
             at -= 1
             digits[at] = np.uint8(45)
-        hashes[k] = _hash_bytes(digits, at, len(digits), seed)
+        hashes[k] = hash_bytes(digits, at, len(digits), seed)
     return hashes

@@ -11,12 +11,13 @@ from typing import Any
 
 from dpsu.curves import Gaussian
 from dpsu.rounds.boundary import Phase
+from dpsu.rounds.ngrams import NGrams
 from dpsu.rounds.sieve import Sieve, Steering
 from dpsu.rounds.sips import Sips
 
-__all__ = ["Rounds", "Sieve", "Sips", "rounds_from_dict", "rounds_to_dict"]
+__all__ = ["NGrams", "Rounds", "Sieve", "Sips", "rounds_from_dict", "rounds_to_dict"]
 
-Rounds = Sieve | Sips
+Rounds = Sieve | Sips | NGrams
 
 
 def rounds_to_dict(rounds: Rounds) -> dict[str, Any]:
@@ -27,7 +28,11 @@ def rounds_to_dict(rounds: Rounds) -> dict[str, Any]:
 def rounds_from_dict(description: dict[str, Any]) -> Rounds:
     """Rebuild the rounds that `rounds_to_dict` described."""
     values = dict(description)
-    if values.pop("kind") == Sips.kind:
+    kind = values.pop("kind")
+    if kind == NGrams.kind:
+        lists = {name: tuple(values[name]) for name in ("shares", "scales")}
+        return NGrams(**(values | lists))
+    if kind == Sips.kind:
         curves = tuple(Gaussian(**curve) for curve in values.pop("curves"))
         return Sips(curves=curves, shares=tuple(values.pop("shares")), **values)
     phases = tuple(_phase(phase) for phase in values.pop("phases"))

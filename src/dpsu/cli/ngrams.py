@@ -1,0 +1,87 @@
+"""`dpsu ngrams`: from texts to n-grams, length by length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import dpsu
+from dpsu.cli.interrupts import interruptible
+from dpsu.cli.options import format_option, result_options
+from dpsu.cli.progress import shown_progress
+from dpsu.cli.results import prepared, told_warnings, write_result
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--epsilon", type=float, required=True, help="Privacy loss, e.g. 1.")
+@click.option("--delta", type=float, required=True, help="Failure probability, e.g. 1e-6.")
+@click.option("--user", default="user", show_default=True, help="Column of the person to protect.")
+@click.option("--text", default="text", show_default=True, help="Column of texts.")
+@click.option("--item", default="item", show_default=True, help="Column of the output.")
+@click.option("--longest", type=int, default=3, show_default=True, help="Longest n-grams.")
+@click.option(
+    "--tokenizer", help="words (default), paper, regex:PATTERN, or a tokenizer.json file."
+)
+@click.option(
+    "--max-items",
+    type=int,
+    default=300,
+    show_default=True,
+    help="Of each length, at most so many n-grams per user, most frequent first.",
+)
+@click.option(
+    "--shares", help="Shares of the budget for lengths 1, 2, ..., e.g. 1,2,2. Default 1,2,2,..."
+)
+@click.option(
+    "--spurious",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="N-grams that nobody holds, for each n-gram released one shorter; more lower the "
+    "threshold.",
+)
+@click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and read nothing.")
+@format_option
+@result_options
+def ngrams(
+    files: tuple[str, ...],
+    shares: str | None,
+    dry_run: bool,
+    output: Path | None,
+    report: Path | None,
+    verbose: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Release the n-grams of the texts in FILE..., longer ones only of released shorter ones.
+
+    Lengths above 1 have a few n-grams that nobody holds among them: this pays for leaving out what
+    no single user can be told by. FILE as for `dpsu release`, whose --ngrams is the alternative.
+    """
+    options["shares"] = None if shares is None else _numbers(shares)
+    if dry_run:
+        from dpsu.ngrams import plan_ngrams
+
+        planned = {k: v for k, v in options.items() if k not in READING}
+        click.echo(str(plan_ngrams(**planned)))
+        return
+    output = prepared(files, output, report)
+    with told_warnings() as caught, shown_progress(quiet) as progress:
+        result = interruptible(lambda: dpsu.ngrams(list(files), progress=progress, **options))
+    write_result(result, output, report, caught, verbose=verbose, quiet=quiet)
+
+
+READING = ("format", "memory_limit", "strict")
+
+
+def _numbers(typed: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in typed.split(","))
+    except ValueError:
+        raise click.UsageError(
+            f"--shares {typed!r} is not a list of numbers such as 1,2,2"
+        ) from None

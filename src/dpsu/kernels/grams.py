@@ -1,0 +1,173 @@
+"""From segments of texts to codes of n-grams, each text's n-grams once and counted.
+
+A segment that was too long has the length -1 and the code -1: no n-gram reaches over it. Tables
+have linear probing and are at most half full; callers make room.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dpsu.kernels.hashing import hash_bytes, hash_word
+
+Bytes = NDArray[np.uint8]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+FREE = -1
+BARRIER = -1
+
+
+@njit(cache=True, nogil=True)
+def intern_segments(
+    data: Bytes,
+    begins: Int64,
+    lengths: Int32,
+    salt: Any,
+    slots: Int32,
+    first: Int64,
+    codes: Int32,
+) -> int:
+    """Codes 0, 1, ... of segments; `first[code]` is the first segment of that text."""
+    mask = np.uint64(len(slots) - 1)
+    n_known = 0
+    for k in range(len(begins)):
+        begin, length = begins[k], lengths[k]
+        if length < 0:
+            codes[k] = BARRIER
+            continue
+        slot = hash_bytes(data, begin, begin + length, salt) & mask
+        while True:
+            code: Any = slots[slot]
+            if code == FREE:
+                code = np.int32(n_known)
+                slots[slot] = code
+                first[code] = k
+                n_known += 1
+                break
+            held = first[code]
+            same = lengths[held] == length
+            at, i = begins[held], 0
+            while same and i < length:
+                same = data[at + i] == data[begin + i]
+                i += 1
+            if same:
+                break
+            slot = (slot + np.uint64(1)) & mask
+        codes[k] = code
+    return n_known
+
+
+@njit(cache=True, nogil=True)
+def intern_grams(
+    codes: Int32,
+    row_stops: Int64,
+    n: int,
+    salt: Any,
+    slots: Int32,
+    first: Int64,
+    base: int,
+    grams: Int32,
+) -> int:
+    """Codes of the n-grams that start at each segment, from `base` on; -1 where none does."""
+    mask = np.uint64(len(slots) - 1)
+    n_known, begin = 0, 0
+    for row in range(len(row_stops)):
+        stop = row_stops[row]
+        for k in range(begin, stop):
+            grams[k] = BARRIER
+        unbroken = 0
+        for last in range(begin, stop):
+            unbroken = unbroken + 1 if codes[last] != BARRIER else 0
+            if unbroken < n:
+                continue
+            k = last - n + 1
+            hash_ = salt
+            for i in range(k, k + n):
+                hash_ = hash_word(np.uint64(codes[i]), hash_)
+            slot = hash_ & mask
+            while True:
+                code: Any = slots[slot]
+                if code == FREE:
+                    code = np.int32(n_known)
+                    slots[slot] = code
+                    first[code] = k
+                    n_known += 1
+                    break
+                held = first[code]
+                same, i = True, 0
+                while same and i < n:
+                    same = codes[held + i] == codes[k + i]
+                    i += 1
+                if same:
+                    break
+                slot = (slot + np.uint64(1)) & mask
+            grams[k] = base + code
+        begin = stop
+    return n_known
+
+
+@njit(cache=True, nogil=True)
+def gram_sizes(lengths: Int32, first: Int64, n: int, sizes: Int64) -> None:
+    """Bytes of n-grams that start at segment `first`, joined by spaces."""
+    for code in range(len(first)):
+        size = n - 1
+        for i in range(first[code], first[code] + n):
+            size += lengths[i]
+        sizes[code] = size
+
+
+@njit(cache=True, nogil=True)
+def write_grams(
+    data: Bytes, begins: Int64, lengths: Int32, first: Int64, n: int, offsets: Int64, out: Bytes
+) -> None:
+    """The bytes of n-grams, joined by spaces."""
+    for code in range(len(first)):
+        at = offsets[code]
+        for i in range(first[code], first[code] + n):
+            if i > first[code]:
+                out[at] = 0x20
+                at += 1
+            for j in range(begins[i], begins[i] + lengths[i]):
+                out[at] = data[j]
+                at += 1
+
+
+@njit(cache=True, nogil=True)
+def merge_rows(grams: Int32, row_stops: Int64, rows: Int32, items: Int32, counts: Int32) -> Any:
+    """Distinct codes of each row and how often they occur there; returns how many.
+
+    `grams` has a line for each length of n-grams. `counts` may be empty.
+    """
+    n_lengths = grams.shape[0]
+    end, begin = 0, 0
+    longest = 0
+    for row in range(len(row_stops)):
+        longest = max(longest, row_stops[row] - begin)
+        begin = row_stops[row]
+    held = np.empty(longest * n_lengths, np.int32)
+    begin = 0
+    for row in range(len(row_stops)):
+        t = 0
+        for length in range(n_lengths):
+            for k in range(begin, row_stops[row]):
+                if grams[length, k] != BARRIER:
+                    held[t] = grams[length, k]
+                    t += 1
+        begin = row_stops[row]
+        found = held[:t]
+        found.sort()
+        for k in range(t):
+            if k == 0 or found[k] != found[k - 1]:
+                rows[end] = row
+                items[end] = found[k]
+                if len(counts) > 0:
+                    counts[end] = 1
+                end += 1
+            elif len(counts) > 0:
+                counts[end - 1] += 1
+    return end

@@ -1,0 +1,225 @@
+"""From options to a plan: everything that can be refused is refused here, before any data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpsu.auto import Hints, choose
+from dpsu.counts import Counts, design_counts
+from dpsu.errors import ParameterError
+from dpsu.mechanisms import (
+    AUTO,
+    CALIBRATIONS,
+    DEFAULT_MECHANISM,
+    LARGEST_MAX_ITEMS,
+    ORDERS,
+    Options,
+    find,
+)
+from dpsu.plan import Plan, PublicKnowledge
+from dpsu.privacy import Privacy, number, whole_number
+from dpsu.text.source import Split, text_source
+
+DEFAULT_COUNTS_SHARE = 0.2
+DEFAULT_COUNTS_ITEMS = 30
+
+
+def plan(
+    *,
+    epsilon: float,
+    delta: float,
+    mechanism: str | None = None,
+    user: str = "user",
+    item: str = "item",
+    text: str | None = None,
+    tokenizer: str | Split | None = None,
+    ngrams: int | str | tuple[int, int] | None = None,
+    count: str | None = None,
+    max_items: int | None = None,
+    alpha: float | None = None,
+    cutoff: float | None = None,
+    passes: int | None = None,
+    rounds: int | None = None,
+    scout_items: int | None = None,
+    min_users: int | None = None,
+    counts: bool = False,
+    counts_share: float = DEFAULT_COUNTS_SHARE,
+    counts_items: int = DEFAULT_COUNTS_ITEMS,
+    calibration: str = "tight",
+    order: str | None = None,
+    prior: Any = None,
+    expected_users: int | None = None,
+    expected_items_per_user: float | None = None,
+    public_items: Any = None,
+    allow_unproven: bool = False,
+    insecure_seed: int | None = None,
+    hints: Hints | None = None,
+) -> Plan:
+    """Plan a release without touching any data: the arguments of :func:`dpsu.release` less `data`.
+
+    `hints` are what :func:`dpsu.release` estimated for `auto_budget`; leave them out.
+
+    Privacy
+    -------
+    Touches no private data and spends nothing.
+
+    Cost
+    ----
+    Milliseconds; a prior or a list of public items is read to identify it.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> p = dpsu.plan(epsilon=3, delta=4.5e-5, mechanism="policy-gaussian", max_items=100)
+    >>> round(p.threshold, 2), round(p.noise_scale, 2)
+    (6.4, 1.28)
+    >>> dpsu.Plan.from_json(p.to_json()) == p
+    True
+    """
+    privacy = Privacy(epsilon, delta)
+    source = text_source(text, tokenizer, ngrams, count=count)
+    if mechanism is None:
+        mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO
+    if mechanism == AUTO:
+        # Refused whatever is chosen: a choice by estimates must not fail once they are paid for.
+        left_to_auto = {
+            "alpha": alpha, "cutoff": cutoff, "passes": passes, "rounds": rounds,
+            "scout_items": scout_items, "min_users": min_users, "order": order, "prior": prior,
+            "calibration": None if calibration == "tight" else calibration,
+        }  # fmt: skip
+        for name, value in left_to_auto.items():
+            if value is not None:
+                raise ParameterError(f"auto chooses {name} itself; drop it, or name a mechanism")
+        hints = hints or _hints(expected_users, expected_items_per_user)
+        mechanism, advice = choose(privacy.epsilon, hints)
+        max_items = advice.get("max_items") if max_items is None else max_items
+        cutoff, order, expected_users = advice.get("cutoff"), advice.get("order"), None
+        # Local counts order what greedy users spend on, and mean nothing elsewhere.
+        count = count if mechanism == "greedy" and order is None else None
+    elif expected_items_per_user is not None:
+        raise ParameterError(
+            f"{mechanism} makes no use of expected_items_per_user; choose mechanism='auto'"
+        )
+    chosen = find(mechanism)
+    given = {
+        "count": count,
+        "max_items": max_items,
+        "alpha": alpha,
+        "cutoff": cutoff,
+        "passes": passes,
+        "rounds": rounds,
+        "scout_items": scout_items,
+        "min_users": min_users,
+        "order": order,
+        "prior": prior,
+        "expected_users": expected_users,
+        "allow_unproven": allow_unproven or None,
+    }
+    for name, value in given.items():
+        if value is not None and name not in chosen.options:
+            having = sorted(chosen.options - {"insecure_seed"})
+            raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
+    if calibration not in CALIBRATIONS:
+        raise ParameterError(f"calibration={calibration!r} is not one of {', '.join(CALIBRATIONS)}")
+    counted = _counts(privacy, counts_share, counts_items) if counts else None
+    # Basic composition: what counts and estimates take is taken from the selection.
+    others = [spent for spent in (counted, hints) if spent is not None]
+    left = Privacy(
+        privacy.epsilon - math.fsum(spent.epsilon for spent in others),
+        privacy.delta - math.fsum(spent.delta for spent in others),
+    )
+    options = (max_items, alpha, cutoff, passes, rounds, scout_items, min_users)
+    design = chosen.design(Options(left, calibration, *options))
+    if not design.proven and not allow_unproven:
+        raise ParameterError(
+            f"{mechanism} with calibration='paper' is not differentially private as published; use "
+            "calibration='tight', or say allow_unproven=True and get a release without a guarantee"
+        )
+    bounded_by = design.bounded_by
+    if "order" in chosen.options:
+        order = _order(order, prior, expected_users, count)
+    elif prior is not None:
+        # Which items a user keeps may follow what the public holds.
+        if design.max_items is None:
+            raise ParameterError(
+                f"{mechanism} makes use of a prior only with max_items: it decides which items a "
+                "user keeps"
+            )
+        order, bounded_by = "popular", "order"
+    if insecure_seed is not None:
+        whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
+    return Plan(
+        mechanism=mechanism,
+        privacy=privacy,
+        calibration=calibration,
+        user=user,
+        item=item,
+        count=count,
+        max_items=design.max_items,
+        bounded_by=bounded_by,
+        order=order,
+        expected_users=expected_users,
+        min_users=min_users,
+        counts=counted,
+        hints=hints,
+        prior=None if prior is None else _known("prior", prior, item),
+        public_items=None if public_items is None else _known("public_items", public_items, item),
+        selection=design.selection,
+        cutoff=design.cutoff,
+        delta_split=(
+            *design.delta_split.items(),
+            *(() if counted is None else (("counts", counted.delta),)),
+            *(() if hints is None or not hints.delta else (("estimates", hints.delta),)),
+        ),
+        theorem=design.theorem,
+        proven=design.proven,
+        max_users=design.max_users,
+        insecure_seed=insecure_seed,
+        text=source,
+    )
+
+
+def _hints(users: int | None, items: float | None) -> Hints:
+    if users is not None:
+        whole_number("expected_users", users, 1, 2**32)
+    if items is not None:
+        number("expected_items_per_user", items, 1.0, 1e9)
+    return Hints(users, items)
+
+
+def _counts(privacy: Privacy, share: float, max_items: int) -> Counts:
+    part = number("counts_share", share, 0.001, 0.999)
+    most = whole_number("counts_items", max_items, 1, LARGEST_MAX_ITEMS)
+    return design_counts(part * privacy.epsilon, part * privacy.delta, most)
+
+
+def _order(order: str | None, prior: Any, expected_users: int | None, count: str | None) -> str:
+    if order is None:
+        order = "count" if prior is None else "popular"
+    if order not in ORDERS:
+        raise ParameterError(f"order={order!r} is not one of {', '.join(ORDERS)}")
+    if order in ("popular", "scarce") and prior is None:
+        raise ParameterError(f"order={order!r} needs a prior: public data, item -> number")
+    if order in ("count", "hash") and prior is not None:
+        raise ParameterError(f"order={order!r} makes no use of a prior; drop one of them")
+    if order != "count" and count is not None:
+        raise ParameterError(f"order={order!r} makes no use of local counts; drop count={count!r}")
+    if order == "scarce":
+        if expected_users is None:
+            raise ParameterError(
+                "order='scarce' needs expected_users: a public estimate of the number of users, "
+                "not one counted in the data"
+            )
+        whole_number("expected_users", expected_users, 1, 2**32)
+    elif expected_users is not None:
+        raise ParameterError(f"order={order!r} makes no use of expected_users")
+    return order
+
+
+def _known(name: str, source: Any, item: str) -> PublicKnowledge:
+    from dpsu.inputs import public
+
+    read = public.read_prior if name == "prior" else public.read_public_items
+    knowledge = read(source, item)
+    return PublicKnowledge(len(knowledge), knowledge.digest)

@@ -1,0 +1,78 @@
+"""The preprocessing of Gopi et al. 2020, which Carvalho et al. 2022 share.
+
+"We filter out duplicate entries, removed posts, and deleted authors. For text preprocessing, we
+remove URLs and symbols, lowercase all words, and tokenize using nltk.word_tokenize." Symbols are
+taken to be all but letters, digits, white space and ordinary punctuation; the published sample has
+full stops, commas and apostrophes as tokens. Duplicates are filtered within one user only: a filter
+across users would make what one user holds depend on another, and nobody could promise anything.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpsu.ids import canonical, text_buffers
+from dpsu.interning import Interner
+from dpsu.kernels.hashing import hash_strings
+
+GONE = ("[removed]", "[deleted]")
+URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+SYMBOL = re.compile(r"""[^\w\s.,!?;:'"()/-]|_""")
+
+
+def splitter() -> Callable[[str], list[str]]:
+    """Clean and tokenize one text; needs nltk, but none of the data that nltk downloads."""
+    try:
+        from nltk.tokenize.destructive import NLTKWordTokenizer
+    except ModuleNotFoundError:
+        raise ImportError("tokenizer='paper' needs nltk: pip install 'dpsu[nltk]'") from None
+    rules = NLTKWordTokenizer()
+
+    def split(text: str) -> list[str]:
+        if text.strip() in GONE:
+            return []
+        tokens: list[str] = rules.tokenize(SYMBOL.sub(" ", URL.sub(" ", text)).lower())
+        return tokens
+
+    return split
+
+
+class PostsOnce:
+    """Which posts to keep: of known authors, and each text of an author once.
+
+    Authors are told apart exactly. Texts of one author are told apart by a hash of 64 bits:
+    whether two of them collide depends on that author alone.
+    """
+
+    def __init__(self, user: str) -> None:
+        self._seen = Interner(user)
+        self._known = 0
+        self._lock = threading.Lock()
+
+    def keep(self, users: pa.Array, texts: pa.Array) -> NDArray[np.bool_]:
+        """One answer per row; posts of earlier calls count."""
+        authors = canonical("user", users).cast(pa.large_string())
+        there = pc.invert(pc.is_in(authors, value_set=pa.array(GONE, pa.large_string())))
+        hashes = pa.array(hash_strings(*text_buffers(texts), np.uint64(0)))
+        # Digits, then a space: no two pairs of hash and author give the same text.
+        between = pa.scalar(" ", pa.large_string())
+        posts = pc.binary_join_element_wise(hashes.cast(pa.large_string()), authors, between)
+        (prepared,) = self._seen.prepare(pa.chunked_array([posts]))
+        codes = np.empty(len(posts), np.int32)
+        with self._lock:
+            self._seen.intern(prepared, codes)
+            _, first = np.unique(codes, return_index=True)
+            fresh = np.zeros(len(codes), bool)
+            fresh[first] = codes[first] >= self._known
+            # A row without an author stays for the reader to drop and to tell.
+            fresh[codes < 0] = True
+            self._known = max(self._known, int(codes.max(initial=-1)) + 1)
+        keep: NDArray[np.bool_] = there.fill_null(True).to_numpy(zero_copy_only=False) & fresh
+        return keep

@@ -1,0 +1,140 @@
+"""Tokenizers: from texts to segments of bytes.
+
+A tokenizer is a function of one text alone. That is what makes it safe: what a user's texts become
+does not depend on anybody else's. Named ones are compiled loops; functions, patterns and tokenizer
+files see a few hundred texts at a time, so that few tokens are ever Python objects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.ids import text_buffers
+from dpsu.kernels import segmenting
+from dpsu.text import paper
+from dpsu.text.properties import tables
+from dpsu.text.source import LINES, LONGEST_ITEM, PAPER, REGEX, SENTENCES, WORDS, Split
+
+TEXTS_AT_ONCE = 256
+
+
+@dataclass(frozen=True, repr=False)
+class Segments:
+    """Tokens as stretches of `data`: those of row r end before ``row_stops[r]``.
+
+    A token that was too long has the length -1; `too_long` says how many there are.
+    """
+
+    data: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    row_stops: NDArray[np.int64]
+    too_long: int
+
+
+Tokenize = Callable[[pa.Array], Segments]
+SplitMany = Callable[[list[str]], list[Iterable[str]]]
+
+
+def tokenize_by(tokenizer: str | Split | None) -> Tokenize:
+    """The tokenizer that was asked for; it takes normalized ``large_string`` without nulls."""
+    words, sentences = tables()
+    if tokenizer is None or tokenizer == WORDS:
+        return lambda texts: _segments(segmenting.words, pc.utf8_lower(texts), words)
+    if tokenizer in (SENTENCES, LINES):
+        loop = segmenting.sentences if tokenizer == SENTENCES else segmenting.lines
+        return lambda texts: _segments(loop, texts, sentences)
+    if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
+        return partial(_collected, _from_file(tokenizer))
+    split: Split
+    if tokenizer == PAPER:
+        split = paper.splitter()
+    elif callable(tokenizer):
+        split = tokenizer
+    else:
+        pattern = re.compile(tokenizer.removeprefix(REGEX))
+
+        def split(text: str) -> Iterable[str]:
+            return (match.group() for match in pattern.finditer(text))
+
+    return partial(_collected, lambda some: [split(text) for text in some])
+
+
+def _segments(
+    loop: Callable[..., tuple[int, int]], texts: pa.Array, table: NDArray[np.uint8]
+) -> Segments:
+    data, offsets = text_buffers(texts)
+    room = int(offsets[-1] - offsets[0])
+    # Room for the worst case; memory that nothing is written to is never taken.
+    begins, lengths = np.empty(room, np.int64), np.empty(room, np.int32)
+    row_stops = np.empty(len(texts), np.int64)
+    n, too_long = loop(data, offsets, table, LONGEST_ITEM, begins, lengths, row_stops)
+    return Segments(data, begins[:n], lengths[:n], row_stops, too_long)
+
+
+def _collected(split: SplitMany, texts: pa.Array) -> Segments:
+    """Tokens that Python makes, gathered into one buffer."""
+    chunks, sizes = [], []
+    for first in range(0, len(texts), TEXTS_AT_ONCE):
+        some = texts.slice(first, TEXTS_AT_ONCE).to_pylist()
+        tokens = without_values(
+            lambda some=some: [_tokens(found) for found in split(some)],  # type: ignore[misc]
+            "the tokenizer failed on a text",
+        )
+        sizes += [len(found) for found in tokens]
+        flat = [token for found in tokens for token in found]
+        chunks.append(
+            without_values(
+                lambda flat=flat: pa.array(flat, pa.large_string()),  # type: ignore[misc]
+                "the tokenizer returned something that is not text; tokens must be texts",
+            )
+        )
+    joined = pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_string())
+    data, offsets = text_buffers(joined)
+    lengths = np.diff(offsets)
+    beyond = lengths > LONGEST_ITEM
+    return Segments(
+        data,
+        offsets[:-1],
+        np.where(beyond, -1, lengths).astype(np.int32),
+        np.cumsum(np.array(sizes, np.int64)),
+        int(beyond.sum()),
+    )
+
+
+def _tokens(found: Iterable[str]) -> list[str]:
+    if isinstance(found, str):
+        raise DataError("the tokenizer returned one text; it must return a list of tokens")
+    return [token for token in found if token]
+
+
+def _from_file(path: str) -> SplitMany:
+    """A tokenizer of the `tokenizers` library; special tokens are not added."""
+    try:
+        import tokenizers
+    except ModuleNotFoundError:
+        raise ImportError("this needs tokenizers: pip install 'dpsu[tokenizers]'") from None
+    if not Path(path).is_file():
+        raise ParameterError(f"there is no tokenizer file {path!r}")
+    loaded: Any = None
+    try:
+        loaded = tokenizers.Tokenizer.from_file(path)
+    except Exception as error:
+        # A tokenizer file is public: what is wrong with it may be said.
+        raise ParameterError(f"{path!r} is not a tokenizer file: {error}") from None
+    loaded.no_truncation()
+    loaded.no_padding()
+    return lambda some: [
+        encoding.tokens for encoding in loaded.encode_batch(some, add_special_tokens=False)
+    ]
