@@ -1,0 +1,1 @@
+"""Released words for language models: tokenizers trained on them, and word lists."""
