@@ -21,6 +21,7 @@ from dpsu.cli.ngrams import ngrams
 from dpsu.cli.plan import plan
 from dpsu.cli.release import release
 from dpsu.cli.streams import to_stderr
+from dpsu.cli.tokenizer import tokenizer
 from dpsu.errors import DpsuError, ParameterError
 
 
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (audit, demo, mechanisms, ngrams, plan, release):
+for command in (audit, demo, mechanisms, ngrams, plan, release, tokenizer):
     cli.add_command(command)
 
 
@@ -91,7 +92,8 @@ def _as_typed(message: str) -> str:
     message = message.replace("allow_unproven=True", "--allow-unproven")
     return re.sub(
         r"\b(max|public|scout|counts)_items\b|\b(expected|min)_users\b|\bexpected_items_per_user\b|"
-        r"\bcounts_share\b|\bauto_budget\b|\bmemory_limit\b|\binsecure_seed\b",
+        r"\bcounts_share\b|\bauto_budget\b|\bmemory_limit\b|\binsecure_seed\b|"
+        r"\bvocab_size\b|\bspecial_tokens\b",
         lambda match: "--" + match.group().replace("_", "-"),
         message,
     )
