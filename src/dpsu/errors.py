@@ -6,7 +6,8 @@
     ├── ParameterError (ValueError)   an option is out of range, missing or does not fit the others
     ├── DataError      (ValueError)   the data cannot be read as rows of (user, item)
     ├── OutputError    (OSError)      the result cannot be written where it was asked for
-    └── ResourceError  (MemoryError)  neither memory nor disk has room for the data
+    ├── ResourceError  (MemoryError)  neither memory nor disk has room for the data
+    └── MissingLibraryError (ImportError)  what was asked for needs a library that is not installed
     DataWarning        (UserWarning)  the data can be used, but the curator should know something
 
 A message names what was typed, the bound and the fix. It never contains a value from the data, and
@@ -39,6 +40,10 @@ class OutputError(DpsuError, OSError):
 
 class ResourceError(DpsuError, MemoryError):
     """Neither memory nor disk has room for the data."""
+
+
+class MissingLibraryError(DpsuError, ImportError):
+    """What was asked for needs a library that is not installed."""
 
 
 class DataWarning(UserWarning):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
+from dpsu.extras import load
 from dpsu.keys import Key
 from dpsu.mechanisms import AUTO
 from dpsu.plan import Plan
@@ -93,12 +93,12 @@ class Release:
 
     def to_polars(self) -> polars.DataFrame:
         """A Polars frame of one column (needs Polars)."""
-        frame: polars.DataFrame = _optional("polars").from_arrow(self.to_arrow())
+        frame: polars.DataFrame = load("polars").from_arrow(self.to_arrow())
         return frame
 
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas frame of one column (needs pandas)."""
-        _optional("pandas")
+        load("pandas")
         return self.to_arrow().to_pandas()
 
     def write(self, path: str | Path) -> None:
@@ -122,13 +122,6 @@ class Release:
         from dpsu.words import release_json
 
         return release_json(self)
-
-
-def _optional(library: str) -> Any:
-    try:
-        return importlib.import_module(library)
-    except ModuleNotFoundError:
-        raise ImportError(f"this needs {library}: pip install 'dpsu[{library}]'") from None
 
 
 def release(

@@ -10,7 +10,7 @@ import click
 
 from dpsu.cli.interrupts import interruptible
 from dpsu.cli.streams import to_stderr
-from dpsu.errors import DataWarning, DpsuError
+from dpsu.errors import DataWarning
 
 if TYPE_CHECKING:
     from dpsu.text.vocabulary import Vocabulary
@@ -121,10 +121,7 @@ def _write(
 def _write_tokenizer(vocabulary: Vocabulary, output: Path, training: dict[str, Any]) -> str:
     from dpsu.text.training import train_tokenizer, write_tokenizer
 
-    try:
-        trained = interruptible(lambda: train_tokenizer(vocabulary, **training))
-    except ImportError as error:
-        raise DpsuError(str(error)) from None
+    trained = interruptible(lambda: train_tokenizer(vocabulary, **training))
     write_tokenizer(trained, output)
     folded = ""
     if training.get("lowercase", True) and any(word != word.lower() for word in vocabulary.words):

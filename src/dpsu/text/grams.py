@@ -101,16 +101,31 @@ def _part(
     segments = tokenize(texts)
     if segments.too_long:
         made.lost[TOO_LONG] += segments.too_long
+    held = items_of_rows(segments, source, counted=counted)
+    user_column = pa.DictionaryArray.from_arrays(_indices(held.rows), users)
+    item_column = pa.DictionaryArray.from_arrays(_indices(held.items), held.texts)
+    counts = None if held.counts is None else pa.chunked_array([_indices(held.counts)])
+    return pa.chunked_array([user_column]), pa.chunked_array([item_column]), counts
+
+
+@dataclass(frozen=True, repr=False)
+class HeldItems:
+    """Distinct items of every text: its row, the place of the item in `texts`, and how often."""
+
+    rows: NDArray[np.int32]
+    items: NDArray[np.int32]
+    counts: NDArray[np.int32] | None
+    texts: pa.Array
+
+
+def items_of_rows(segments: Segments, source: TextSource, *, counted: bool) -> HeldItems:
+    """Merge the n-grams of every text."""
     found = grams_of(segments, source.shortest, source.longest)
     room = found.lines.size
     rows, items = np.empty(room, np.int32), np.empty(room, np.int32)
     counts = np.empty(room if counted else 0, np.int32)
     n = kernels.merge_rows(found.lines, segments.row_stops, rows, items, counts)
-    return _columns(
-        pa.DictionaryArray.from_arrays(_indices(rows[:n]), users),
-        pa.DictionaryArray.from_arrays(_indices(items[:n]), found.texts),
-        _indices(counts[:n]) if counted else None,
-    )
+    return HeldItems(rows[:n], items[:n], counts[:n] if counted else None, found.texts)
 
 
 def grams_of(segments: Segments, shortest: int, longest: int) -> Grams:
@@ -155,11 +170,3 @@ def _slots(n: int) -> NDArray[np.int32]:
 
 def _indices(values: NDArray[np.int32]) -> pa.Array:
     return pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(values)])
-
-
-def _columns(users: pa.Array, items: pa.Array, counts: pa.Array | None) -> Columns:
-    return (
-        pa.chunked_array([users]),
-        pa.chunked_array([items]),
-        None if counts is None else pa.chunked_array([counts]),
-    )

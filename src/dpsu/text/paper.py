@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.extras import load
 from dpsu.ids import canonical, text_buffers
 from dpsu.interning import Interner
 from dpsu.kernels.hashing import hash_strings
@@ -29,11 +30,7 @@ SYMBOL = re.compile(r"""[^\w\s.,!?;:'"()/-]|_""")
 
 def splitter() -> Callable[[str], list[str]]:
     """Clean and tokenize one text; needs nltk, but none of the data that nltk downloads."""
-    try:
-        from nltk.tokenize.destructive import NLTKWordTokenizer
-    except ModuleNotFoundError:
-        raise ImportError("tokenizer='paper' needs nltk: pip install 'dpsu[nltk]'") from None
-    rules = NLTKWordTokenizer()
+    rules = load("nltk.tokenize.destructive").NLTKWordTokenizer()
 
     def split(text: str) -> list[str]:
         if text.strip() in GONE:

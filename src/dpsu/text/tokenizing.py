@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.extras import load
 from dpsu.ids import text_buffers
 from dpsu.kernels import segmenting
 from dpsu.text import paper
@@ -121,10 +122,7 @@ def _tokens(found: Iterable[str]) -> list[str]:
 
 def _from_file(path: str) -> SplitMany:
     """A tokenizer of the `tokenizers` library; special tokens are not added."""
-    try:
-        import tokenizers
-    except ModuleNotFoundError:
-        raise ImportError("this needs tokenizers: pip install 'dpsu[tokenizers]'") from None
+    tokenizers = load("tokenizers")
     if not Path(path).is_file():
         raise ParameterError(f"there is no tokenizer file {path!r}")
     loaded: Any = None

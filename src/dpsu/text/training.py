@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
+from dpsu.extras import load
 from dpsu.privacy import whole_number
-from dpsu.release import _optional
 from dpsu.text.vocabulary import read_vocabulary
 from dpsu.writing import check_writable, write_text
 
@@ -106,7 +106,7 @@ def train_tokenizer(
     if model not in MODELS:
         raise ParameterError(f"model={model!r} is unknown; it is one of {', '.join(MODELS)}")
     size = whole_number("vocab_size", vocab_size, 1, LARGEST_VOCAB_SIZE)
-    library = _optional("tokenizers")
+    library = load("tokenizers")
     special = _special_tokens(model, special_tokens)
     vocabulary = read_vocabulary(words)
     folding = _folding(library, lowercase)

@@ -1,0 +1,268 @@
+"""A private vocabulary as scikit-learn knows vocabularies: fit, transform, feature names."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import DataWarning, ParameterError
+from dpsu.extras import load
+from dpsu.release import Release, release
+from dpsu.text.source import Split, TextSource, text_source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_matrix
+
+load("sklearn")
+
+from sklearn.base import BaseEstimator, TransformerMixin  # noqa: E402
+from sklearn.utils.validation import check_is_fitted  # noqa: E402
+
+ROW = "row"
+USER, TEXT = "group", "text"
+LEARNED = ("release_", "vocabulary_")
+
+
+class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Learn a differentially private vocabulary, and count its words in any texts.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee for adding or removing one group (a person) with all of its texts.
+    mechanism : str, optional
+        As for :func:`dpsu.release`; sieve by default.
+    tokenizer : str or callable, optional
+        As for :func:`dpsu.release`; ``"words"`` by default.
+    ngram_range : (int, int)
+        Shortest and longest n-grams.
+    max_items : int, optional
+        At most so many words of a group count.
+    groups : {None, "row"}
+        ``"row"`` says that each text is a person of its own, so that `fit` needs no groups.
+    binary : bool
+        Whether `transform` tells only that a word is there, and not how often.
+    insecure_seed : int, optional
+        Repeatable randomness for tests; the vocabulary then carries no guarantee.
+
+    Attributes
+    ----------
+    vocabulary_ : dict
+        Released words and their columns, as ``CountVectorizer(vocabulary=...)`` takes them.
+    release_ : Release
+        Words, plan and report: safe to publish.
+
+    Privacy
+    -------
+    `vocabulary_`, `release_` and a pickle of the estimator are (epsilon, delta)-differentially
+    private. Every `fit` spends epsilon and delta anew. What `transform` returns is computed from
+    the texts it is given and is as private as they are.
+
+    Cost
+    ----
+    That of :func:`dpsu.release`; `transform` is linear in the text.
+
+    Examples
+    --------
+    >>> from dpsu.sklearn import PrivateVocabulary
+    >>> texts = ["fresh bread", "fresh milk"] * 500
+    >>> people = [number // 2 for number in range(1000)]
+    >>> words = PrivateVocabulary(epsilon=3, delta=1e-5).fit(texts, groups=people)
+    >>> words.get_feature_names_out().tolist()
+    ['bread', 'fresh', 'milk']
+    >>> words.transform(["Milk, more milk!"]).toarray().tolist()
+    [[0, 0, 2]]
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        mechanism: str | None = None,
+        tokenizer: str | Split | None = None,
+        ngram_range: tuple[int, int] = (1, 1),
+        max_items: int | None = None,
+        groups: str | None = None,
+        binary: bool = False,
+        insecure_seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.tokenizer = tokenizer
+        self.ngram_range = ngram_range
+        self.max_items = max_items
+        self.groups = groups
+        self.binary = binary
+        self.insecure_seed = insecure_seed
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> PrivateVocabulary:  # noqa: N803
+        """Release a vocabulary of texts; this spends epsilon and delta.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+        y : ignored
+            There for pipelines.
+        groups : array-like, or "row"
+            The person behind each text; ``"row"`` if each text is a person.
+
+        Returns
+        -------
+        PrivateVocabulary
+            Itself.
+        """
+        del y
+        texts = _texts(X)
+        people = self._people(groups, len(texts))
+        if hasattr(self, "release_"):
+            warnings.warn(
+                "this vocabulary was fitted before: fitting again spends epsilon="
+                f"{self.epsilon:g} and delta={self.delta:g} once more for the same people",
+                DataWarning,
+                stacklevel=2,
+            )
+        import pyarrow as pa
+
+        data: Any = [[text] for text in texts]
+        if people is not None:
+            data = pa.table({USER: pa.array(people), TEXT: pa.array(texts, pa.large_string())})
+        found = release(
+            data,
+            user=USER,
+            item="word",
+            text=TEXT,
+            tokenizer=self.tokenizer,
+            ngrams=self.ngram_range,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            mechanism=self.mechanism,
+            max_items=self.max_items,
+            insecure_seed=self.insecure_seed,
+        )
+        self.release_: Release = found
+        self.vocabulary_ = {str(word): column for column, word in enumerate(found.items)}
+        return self
+
+    def _people(self, groups: Any, n_texts: int) -> list[Any] | None:
+        for given in (self.groups, groups):
+            if isinstance(given, str) and given != ROW:
+                raise ParameterError(f"groups={given!r} is neither one id for each text nor 'row'")
+        if self.groups is not None and not isinstance(self.groups, str):
+            raise ParameterError("groups of the estimator must be None or 'row'; give ids to fit")
+        if groups is None:
+            groups = self.groups
+        if groups is None:
+            raise ParameterError(
+                "fit needs groups, the person behind each text: fit(texts, groups=users); "
+                "groups='row' says that each text is a person of its own"
+            )
+        if isinstance(groups, str):
+            return None
+        people = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+        if len(people) != n_texts:
+            raise ParameterError("groups is longer or shorter than the texts; give one for each")
+        return people
+
+    def transform(self, X: Any) -> csr_matrix:  # noqa: N803
+        """Count the words of the vocabulary in each text.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts, private or not.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix
+            A row for each text and a column for each word.
+        """
+        check_is_fitted(self, "vocabulary_")
+        import numpy as np
+        import pyarrow as pa
+        from scipy.sparse import csr_matrix
+
+        from dpsu.ids import canonical
+        from dpsu.text.grams import items_of_rows
+        from dpsu.text.tokenizing import tokenize_by
+
+        texts = canonical(TEXT, pa.array(_texts(X), pa.large_string()))
+        held = items_of_rows(tokenize_by(self.tokenizer)(texts), self._source(), counted=True)
+        known = self.release_.values.cast(pa.large_string())
+        columns = pa.compute.index_in(canonical(TEXT, held.texts), value_set=known)
+        places = columns.fill_null(-1).to_numpy(zero_copy_only=False)[held.items]
+        there = places >= 0
+        assert held.counts is not None
+        counts: NDArray[np.int64] = held.counts[there].astype(np.int64)
+        shape = len(texts), len(self.vocabulary_)
+        counted = csr_matrix((counts, (held.rows[there], places[there])), shape=shape)
+        counted.sum_duplicates()
+        if self.binary:
+            counted.data[:] = 1
+        return counted
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The words, in the order of their columns."""
+        del input_features
+        check_is_fitted(self, "vocabulary_")
+        import numpy as np
+
+        return np.array(list(self.vocabulary_), object)
+
+    def build_analyzer(self) -> Callable[[str], list[str]]:
+        """A function from a text to its items, repeated ones too, for ``CountVectorizer``.
+
+        Returns
+        -------
+        callable
+            With it, a CountVectorizer of this vocabulary counts as `transform` does.
+        """
+        import pyarrow as pa
+
+        from dpsu.ids import canonical
+        from dpsu.text.grams import items_of_rows
+        from dpsu.text.tokenizing import tokenize_by
+
+        source, tokenize = self._source(), tokenize_by(self.tokenizer)
+
+        def analyze(text: str) -> list[str]:
+            one = canonical(TEXT, pa.array([text], pa.large_string()))
+            held = items_of_rows(tokenize(one), source, counted=True)
+            assert held.counts is not None
+            names = canonical(TEXT, held.texts).to_pylist()
+            counted = zip(held.items, held.counts, strict=True)
+            return [names[item] for item, count in counted for _ in range(count)]
+
+        return analyze
+
+    def _source(self) -> TextSource:
+        source = text_source(TEXT, self.tokenizer, self.ngram_range)
+        assert source is not None
+        return source
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Parameters and the release, whatever else a subclass or a user hung on the object.
+        state: dict[str, Any] = super().__getstate__()
+        kept = {*self.get_params(deep=False), *LEARNED, "_sklearn_output_config"}
+        return {name: value for name, value in state.items() if name in kept}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.non_deterministic = True
+        return tags
+
+
+def _texts(given: Iterable[Any]) -> list[str]:
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise ValueError("texts must be an iterable of texts, one for each document, not one text")
+    texts = given.tolist() if hasattr(given, "tolist") else list(given)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("texts must be an iterable of texts; something in it is not a text")
+    return texts

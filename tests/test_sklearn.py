@@ -1,0 +1,172 @@
+"""The scikit-learn face: conventions, pipelines, groups, and what a pickle holds."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils import estimator_checks
+
+import dpsu
+from dpsu.sklearn import PrivateVocabulary
+
+TEXTS = [f"fresh {'bread' if k % 2 else 'milk'} and secret{k} things" for k in range(2000)]
+PEOPLE = [f"person {k // 2}" for k in range(2000)]
+WORDS = ["and", "bread", "fresh", "milk", "things"]
+
+
+def fitted(**options: Any) -> PrivateVocabulary:
+    return PrivateVocabulary(3.0, 1e-5, **options).fit(TEXTS, groups=PEOPLE)
+
+
+def test_scikit_learns_own_checks() -> None:
+    # Of estimators of text, its own CountVectorizer too, scikit-learn can test a part only.
+    with pytest.warns(SkipTestWarning, match="requires input"):
+        results = estimator_checks.check_estimator(
+            PrivateVocabulary(3.0, 1e-4, groups="row", insecure_seed=1)
+        )
+    assert results
+    assert {result["status"] for result in results} == {"passed"}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_estimator_repr",
+        "check_valid_tag_types",
+        "check_estimator_tags_renamed",
+        "check_mixin_order",
+    ],
+)
+def test_checks_that_need_no_arrays(check: str) -> None:
+    estimator = PrivateVocabulary(3.0, 1e-4, groups="row", insecure_seed=1)
+    getattr(estimator_checks, check)("PrivateVocabulary", estimator)
+
+
+def test_a_vocabulary_is_learned_and_counted() -> None:
+    words = fitted()
+    assert list(words.vocabulary_) == WORDS
+    assert words.get_feature_names_out().tolist() == WORDS
+    matrix = words.transform(["Bread, bread & MILK!", "", "secret1"])
+    assert matrix.toarray().tolist() == [[0, 2, 0, 1, 0], [0] * 5, [0] * 5]
+    assert matrix.dtype == np.int64
+    assert words.release_.private
+    assert fitted(binary=True).transform(["bread bread"]).toarray().tolist() == [[0, 1, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("ngrams", [(1, 1), (1, 2)])
+def test_count_vectorizer_counts_the_same(ngrams: tuple[int, int]) -> None:
+    words = fitted(ngram_range=ngrams, mechanism="weighted-gaussian")
+    assert len(words.vocabulary_) >= len(WORDS)
+    theirs = CountVectorizer(vocabulary=words.vocabulary_, analyzer=words.build_analyzer())
+    texts = ["Fresh bread and fresh milk", "things and things", "nothing here"]
+    assert (theirs.transform(texts) != words.transform(texts)).nnz == 0
+    plain = CountVectorizer(vocabulary=words.vocabulary_, ngram_range=ngrams)
+    assert plain.transform(texts).sum() == words.transform(texts).sum()
+
+
+def test_it_works_in_a_pipeline() -> None:
+    labels = [k % 2 for k in range(2000)]
+    pipe = Pipeline([("words", PrivateVocabulary(3.0, 1e-5)), ("model", LogisticRegression())])
+    pipe.fit(TEXTS, labels, words__groups=PEOPLE)
+    assert pipe.predict(["fresh bread", "milk"]).tolist() == [1, 0]
+    assert pipe[:-1].get_feature_names_out().tolist() == WORDS
+
+
+def test_it_works_in_a_search() -> None:
+    pipe = Pipeline(
+        [("words", PrivateVocabulary(3.0, 1e-5, groups="row")), ("model", LogisticRegression())]
+    )
+    search = GridSearchCV(pipe, {"words__epsilon": [2.0, 4.0]}, cv=2)
+    search.fit(TEXTS, [k % 2 for k in range(2000)])
+    assert search.best_score_ > 0.9
+
+
+def test_folds_by_group_do_not_share_people() -> None:
+    for train, test in GroupKFold(2).split(TEXTS, groups=PEOPLE):
+        words = PrivateVocabulary(3.0, 1e-5).fit(
+            [TEXTS[k] for k in train], groups=[PEOPLE[k] for k in train]
+        )
+        assert words.transform([TEXTS[k] for k in test]).sum() > 0
+
+
+def test_fit_refuses_without_groups() -> None:
+    with pytest.raises(dpsu.ParameterError, match=r"fit\(texts, groups=users\)"):
+        PrivateVocabulary(3.0, 1e-5).fit(TEXTS)
+    for groups, told in (("rows", "nor 'row'"), (PEOPLE[:-1], "give one for each")):
+        with pytest.raises(dpsu.ParameterError, match=told):
+            PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=groups)
+    with pytest.raises(dpsu.ParameterError, match="give ids to fit"):
+        PrivateVocabulary(3.0, 1e-5, groups=PEOPLE).fit(TEXTS)  # type: ignore[arg-type]
+    assert "fresh" in PrivateVocabulary(3.0, 1e-5, groups="row").fit(TEXTS).vocabulary_
+    assert "fresh" in PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups="row").vocabulary_
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series])
+def test_texts_and_groups_of_any_kind(kind: Any) -> None:
+    words = PrivateVocabulary(3.0, 1e-5).fit(kind(TEXTS), groups=kind(PEOPLE))
+    assert list(words.vocabulary_) == WORDS
+    numbers = PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=np.arange(2000) // 2)
+    assert list(numbers.vocabulary_) == WORDS
+
+
+def test_a_group_without_a_name_is_left_out() -> None:
+    people: list[str | None] = [None, *PEOPLE[1:]]
+    with pytest.warns(dpsu.DataWarning, match="have no 'group'"):
+        PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=people)
+
+
+def test_what_is_no_list_of_texts_is_refused() -> None:
+    words = fitted()
+    for wrong in ("one text", 5, [b"bytes"], [None]):
+        for use in (words.transform, PrivateVocabulary(3.0, 1e-5, groups="row").fit):
+            with pytest.raises(ValueError, match="texts must be an iterable of texts"):
+                use(wrong)
+
+
+def test_nothing_is_known_before_fit() -> None:
+    for use in ("transform", "get_feature_names_out"):
+        with pytest.raises(NotFittedError):
+            getattr(PrivateVocabulary(1.0, 1e-5), use)(["x"])
+
+
+def test_fitting_again_warns_that_budget_is_spent_again() -> None:
+    words = fitted()
+    with pytest.warns(dpsu.DataWarning, match="spends epsilon=3 and delta=1e-05 once more"):
+        words.fit(TEXTS, groups=PEOPLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(words).fit(TEXTS, groups=PEOPLE)
+
+
+def test_a_pickle_holds_the_release_and_nothing_else() -> None:
+    words = fitted()
+    words.stray = TEXTS
+    data = pickle.dumps(words)
+    for private in (b"secret", b"person "):
+        assert private not in data
+    again = pickle.loads(data)
+    assert again.vocabulary_ == words.vocabulary_
+    assert again.release_.items == words.release_.items
+    assert (again.transform(TEXTS[:5]) != words.transform(TEXTS[:5])).nnz == 0
+    assert set(vars(words)) == {*words.get_params(), "release_", "vocabulary_", "stray"}
+
+
+def test_a_seed_repeats_and_says_so() -> None:
+    first, second = fitted(insecure_seed=3), fitted(insecure_seed=3)
+    assert first.vocabulary_ == second.vocabulary_
+    assert not first.release_.private
