@@ -93,3 +93,13 @@ def _compiled(kind: str) -> Any:
     arity = formula.__code__.co_argcount
     signature = f"float64({','.join(['float64'] * arity)})"
     return vectorize([signature], cache=True)(formula)  # type: ignore[no-untyped-call]
+
+
+def probabilities(
+    curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
+) -> NDArray[np.float64]:
+    """What the coins of these weights come up with on average, in double precision."""
+    found: NDArray[np.float64] = _compiled(curve.kind)(
+        np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
+    )
+    return found

@@ -196,3 +196,81 @@ def reddit_like(users: int = REDDIT_USERS, *, seed: int = 0) -> pa.Table:
     return pa.table(
         {"user": pa.array(user), "item": _item_column(ranks), "count": pa.array(counts)}
     )
+
+
+def zipf_like(
+    users: int, *, items_per_user: float, zipf: float, vocabulary: int, seed: int = 0
+) -> pa.Table:
+    """Generate user-item data with popularity by Zipf's law and log-normal set sizes.
+
+    Users draw from `vocabulary` items, the one of rank r in proportion to ``r ** -zipf``, until
+    they hold their number of distinct items. Where the law leaves too little to draw from (a large
+    exponent, many items per user) sets stay smaller than asked for.
+
+    Parameters
+    ----------
+    users : int
+        Number of users; each holds at least one item.
+    items_per_user : float
+        Mean number of distinct items of a user, at least 1.
+    zipf : float
+        Exponent of Zipf's law; 0 makes all items equally popular.
+    vocabulary : int
+        Number of different items that exist.
+    seed : int, default 0
+        Seed of the generator. Equal arguments give equal tables.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per distinct pair, with the columns ``user`` (int64), ``item`` (int64, the rank of
+        the item, from 1) and ``count`` (int32, how often the user drew it).
+
+    Examples
+    --------
+    >>> from dpsu.sample import zipf_like
+    >>> table = zipf_like(1000, items_per_user=5, zipf=1.0, vocabulary=10_000)
+    >>> table.column_names, round(len(table) / 1000)
+    (['user', 'item', 'count'], 5)
+    """
+    key = np.uint64(seed % 2**64)
+    sizes = np.minimum(_log_normal_sizes(_uniforms(key, users), items_per_user), vocabulary)
+    weights = np.arange(1, vocabulary + 1, dtype=np.float64) ** -zipf
+    cumulative = np.cumsum(weights)
+    cumulative /= cumulative[-1]
+    slot_starts = np.arange(_GUIDE_SLOTS) / _GUIDE_SLOTS
+    guide = np.searchsorted(cumulative, slot_starts, side="right").astype(np.int32)
+    user, ranks, counts = _draw_rows(sizes, cumulative, guide, key, users)
+    return pa.table(
+        {
+            "user": pa.array(user),
+            "item": pa.array(ranks.astype(np.int64) + 1),
+            "count": pa.array(counts),
+        }
+    )
+
+
+# Between the sizes of the papers' Reddit users (about 1.2) and those of short texts.
+_SPREAD = 1.1
+
+
+def _log_normal_sizes(uniforms: _Floats, mean: float) -> _Integers:
+    """Sizes of at least 1 with this mean, as quantiles in random order: see `_user_sizes`."""
+    from statistics import NormalDist
+
+    users = len(uniforms)
+    # A normal quantile for every user would take longer than all the rest.
+    places = np.linspace(0.0005, 0.9995, 1000)
+    normal = np.array([NormalDist().inv_cdf(place) for place in places])
+    quantiles = (np.argsort(uniforms, kind="stable") + 0.5) / max(users, 1)
+    spread = np.exp(_SPREAD * np.interp(quantiles, places, normal))
+
+    def sizes(scale: float) -> _Floats:
+        drawn: _Floats = np.maximum(1.0, np.rint(scale * spread))
+        return drawn
+
+    low, high = 0.0, mean
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if sizes(middle).mean() < mean else (low, middle)
+    return sizes(high).astype(np.int64)
