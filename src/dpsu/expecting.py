@@ -36,7 +36,7 @@ from dpsu.text.source import TextSource
 # Keys are fixed, so that equal questions get equal answers; they never meet a release.
 FIRST_KEY = 7_215_000_000
 KEPT = 4
-SMALL, LARGE = 200_000, 2_000_000
+SMALL, LARGE = 50_000, 500_000
 Floats = NDArray[np.float64]
 Grouped = tuple[Ids, Ids, Contributions]
 
@@ -94,10 +94,31 @@ def expect(
     for number in range(runs):
         run = Run(pairs, Key.from_insecure_seed(FIRST_KEY + number))
         for plan, results in zip(plans, found, strict=True):
-            chances = run.chances(plan)
-            results.append(_summed(chances, run.holders(plan), levels, bands))
+            results.append(_summed(run.chances(plan), run.held_by(plan), levels, bands))
             tick()
     return [_averaged(results) for results in found]
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """Different numbers of holders, ascending, how many items have each, and which item has which.
+
+    An item's chance matters only by its number of holders, and there are far fewer of those.
+    """
+
+    numbers: NDArray[np.int64]
+    items: NDArray[np.int64]
+    place: NDArray[np.int64]
+
+    def added_up(self, chances: Floats) -> Floats:
+        """Expected number of released items for each number of holders."""
+        return np.bincount(self.place, chances, minlength=len(self.numbers))
+
+
+def held_by(holders: NDArray[np.int64]) -> HeldBy:
+    """Sort items by their numbers of holders."""
+    numbers, place, items = np.unique(holders, return_inverse=True, return_counts=True)
+    return HeldBy(numbers, items, place)
 
 
 class Run:
@@ -107,13 +128,13 @@ class Run:
         self._pairs, self._key = pairs, key
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._groups: dict[bool, Grouped] = {}
-        self._holders: NDArray[np.int64] | None = None
+        self._held_by: HeldBy | None = None
 
-    def holders(self, plan: Plan) -> NDArray[np.int64]:
-        """Number of users who hold each item, items in the order of this run."""
-        if self._holders is None:
-            self._holders = Count().weights(self._grouped(plan)[2])
-        return self._holders
+    def held_by(self, plan: Plan) -> HeldBy:
+        """Numbers of users who hold each item, items in the order of this run."""
+        if self._held_by is None:
+            self._held_by = held_by(Count().weights(self._grouped(plan)[2]))
+        return self._held_by
 
     def chances(self, plan: Plan) -> Floats:
         """Chance of each item to be released, items in the order of this run; 0 or 1 in rounds."""
@@ -174,18 +195,19 @@ def holders_of(pairs: Pairs) -> NDArray[np.int64]:
 
 
 def _summed(
-    chances: Floats, holders: NDArray[np.int64], levels: tuple[int, ...], bands: tuple[int, ...]
+    chances: Floats, held: HeldBy, levels: tuple[int, ...], bands: tuple[int, ...]
 ) -> Expected:
-    held = float(holders.sum())
-    band = np.searchsorted(bands, holders, side="right") - 1
-    by_band = np.bincount(band, chances, minlength=len(bands))
+    out, numbers = held.added_up(chances), held.numbers
+    pairs = float(numbers @ held.items)
+    # Items that nobody holds have no chance, whichever band they fall in.
+    band = np.maximum(np.searchsorted(bands, numbers, side="right") - 1, 0)
     return Expected(
-        float(chances.sum()),
+        float(out.sum()),
         None,
-        1.0 - float(chances @ holders) / held if held else 0.0,
-        separating(holders, chances),
-        tuple(float(chances[holders >= level].sum()) for level in levels),
-        tuple(by_band.tolist()),
+        1.0 - float(out @ numbers) / pairs if pairs else 0.0,
+        separating(numbers, out, held.items),
+        tuple(float(out[numbers >= level].sum()) for level in levels),
+        tuple(np.bincount(band, out, minlength=len(bands)).tolist()),
     )
 
 
@@ -203,23 +225,21 @@ def _averaged(runs: list[Expected]) -> Expected:
     )
 
 
-def universal_bound(holders: NDArray[np.int64], epsilon: float, delta: float) -> float:
+def universal_bound(held: HeldBy, epsilon: float, delta: float) -> float:
     """Most items that any private mechanism could release on average, of those that are held."""
     best = Optimal(epsilon, delta)
-    numbers, items = np.unique(holders, return_counts=True)
-    return float(items @ np.array([min(1.0, best.probability(float(n))) for n in numbers]))
+    chances = [min(1.0, best.probability(float(number))) for number in held.numbers]
+    return float(held.items @ np.array(chances))
 
 
-def separating(holders: NDArray[np.int64], chances: Floats) -> int | None:
-    """The number of holders from which releasing exactly those items errs least."""
-    numbers, place = np.unique(holders, return_inverse=True)
-    out = np.bincount(place, chances, minlength=len(numbers))
-    back = np.bincount(place, 1.0 - chances, minlength=len(numbers))
+def separating(
+    numbers: NDArray[np.int64], released: Floats, items: NDArray[np.int64]
+) -> int | None:
+    """The number of holders from which on releasing all items, and no others, errs least."""
     # Wrong below a number is what comes out, wrong from it on is what stays back.
-    wrong = np.concatenate([[0.0], np.cumsum(out)]) + np.concatenate(
-        [np.cumsum(back[::-1])[::-1], [0.0]]
-    )
-    best = int(np.argmin(wrong))
+    below = np.concatenate([[0.0], np.cumsum(released)])
+    above = np.concatenate([np.cumsum((items - released)[::-1])[::-1], [0.0]])
+    best = int(np.argmin(below + above))
     return int(numbers[best]) if best < len(numbers) else None
 
 
