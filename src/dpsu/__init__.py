@@ -1,6 +1,7 @@
 """Differentially private set union: release as many items as possible, prove what it costs."""
 
 from dpsu.audit import Audit, audit
+from dpsu.comparing import Comparison, compare
 from dpsu.errors import (
     DataError,
     DataWarning,
@@ -10,6 +11,7 @@ from dpsu.errors import (
     ParameterError,
     ResourceError,
 )
+from dpsu.forecast import Forecast, forecast
 from dpsu.ngrams import ngrams
 from dpsu.plan import Plan
 from dpsu.planning import plan
@@ -21,9 +23,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
+    "Comparison",
     "DataError",
     "DataWarning",
     "DpsuError",
+    "Forecast",
     "MissingLibraryError",
     "OutputError",
     "ParameterError",
@@ -32,6 +36,8 @@ __all__ = [
     "Release",
     "ResourceError",
     "audit",
+    "compare",
+    "forecast",
     "ngrams",
     "plan",
     "release",

@@ -112,7 +112,8 @@ class HeldBy:
 
     def added_up(self, chances: Floats) -> Floats:
         """Expected number of released items for each number of holders."""
-        return np.bincount(self.place, chances, minlength=len(self.numbers))
+        # With no items at all NumPy counts in integers.
+        return np.bincount(self.place, chances, minlength=len(self.numbers)).astype(np.float64)
 
 
 def held_by(holders: NDArray[np.int64]) -> HeldBy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpsu.pairs import Pairs
 
 FORMAT = 1
+GROUPS = ("by_mechanism", "by_epsilon", "by_max_items")
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 SIZES = (3, 10, 30, 100, 300)
 # count-laplace has no default: it needs a small number.
@@ -49,6 +50,9 @@ class Point:
     missing: float
     needs: int | None
     planned: bool
+
+
+Points = tuple[Point, ...]
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Forecast:
             "hopeless": self.hopeless,
             **{
                 name: [asdict(part) for part in getattr(self, name)]
-                for name in ("by_mechanism", "by_epsilon", "by_max_items", "findings")
+                for name in (*GROUPS, "findings")
             },
         }
 
@@ -111,15 +115,13 @@ class Forecast:
         values = json.loads(text)
         if not isinstance(values, dict) or values.get("format") != FORMAT or "runs" not in values:
             raise ParameterError(f"this is not a forecast of format {FORMAT}")
+        points = {name: tuple(Point(**point) for point in values[name]) for name in GROUPS}
         return cls(
-            Plan.from_json(json.dumps(values["plan"])),
-            Profile(**values["profile"]),
-            values["runs"],
-            *(
-                tuple(Point(**point) for point in values[name])
-                for name in ("by_mechanism", "by_epsilon", "by_max_items")
-            ),
-            tuple(Finding(**finding) for finding in values["findings"]),
+            plan=Plan.from_json(json.dumps(values["plan"])),
+            profile=Profile(**values["profile"]),
+            runs=values["runs"],
+            findings=tuple(Finding(**finding) for finding in values["findings"]),
+            **points,
         )
 
     def to_html(self) -> str:
@@ -234,9 +236,8 @@ def forecast(
         items_per_user=shape.items_per_user,
         typed_size=options.get("max_items") is not None,
     )
-    made = Forecast(asked, shape, runs, *results, findings=())
-    found += _findings_of(made, typed, any(finding.stops for finding in found))
-    return Forecast(asked, shape, runs, *results, findings=tuple(found))
+    made = Forecast(asked, shape, runs, *results, tuple(found))
+    return replace(made, findings=(*found, *_findings_of(made, typed)))
 
 
 class _Trial:
@@ -249,7 +250,7 @@ class _Trial:
 
     def run(
         self, pairs: Pairs, shape: Profile, tell: Progress
-    ) -> tuple[tuple[tuple[Point, ...], ...], int]:
+    ) -> tuple[tuple[Points, Points, Points], int]:
         """Points by mechanism, by epsilon and by max_items, and the number of keys."""
         from dpsu.expecting import expect, usual_runs
 
@@ -275,11 +276,11 @@ class _Trial:
             tell(step, steps)
 
         found = dict(zip(plans, expect(pairs, plans, runs, tick=tick), strict=True))
-        points = tuple(
+        first, second, third = (
             tuple(self._point(name, plan, found[plan]) for (name, _, _), plan in group.items())
             for group in groups
         )
-        return points, runs
+        return (first, second, third), runs
 
     def _add(
         self,
@@ -330,7 +331,7 @@ def _explicit(asked: Plan, options: dict[str, Any]) -> dict[str, Any]:
     return typed
 
 
-def _findings_of(made: Forecast, typed: dict[str, Any], stopped: bool) -> list[Finding]:
+def _findings_of(made: Forecast, typed: dict[str, Any]) -> list[Finding]:
     """What the yields say about the settings."""
     found, shape, planned = [], made.profile, made.planned
     if shape.used_users < shape.users:
@@ -355,7 +356,7 @@ def _findings_of(made: Forecast, typed: dict[str, Any], stopped: bool) -> list[F
     if made.plan.prior is not None or made.plan.public_items is not None:
         found.append(Finding(False, "prior and public_items are not part of the forecast"))
     if planned.released < 1.0:
-        return [*found, *([] if stopped else [_nothing_comes_out(made)])]
+        return [*found, *([] if made.hopeless else [_nothing_comes_out(made)])]
     return found + _better(made, "max_items" in typed)
 
 

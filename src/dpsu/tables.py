@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dpsu.comparing import Comparison
     from dpsu.forecast import Forecast, Point
 
 BAR = 24
@@ -94,3 +95,58 @@ def _sweep(points: Sequence[Point], by: str) -> list[str]:
         cells = [found.get((name, place)) for place in places]
         rows.append((name, *("-" if cell is None else amount(cell) for cell in cells)))
     return aligned(("", *(f"{place:g}" for place in places)), rows)
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """A comparison for its owner to read. NOT PRIVATE, and says so first and last."""
+    from dpsu.comparing import NOT_PRIVATE
+
+    privacy = comparison.privacy
+    text = [
+        NOT_PRIVATE,
+        "",
+        f"{comparison.users:,} users, {comparison.items:,} items, {comparison.pairs:,} pairs; "
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.4g} for each mechanism alone.",
+        f"No private mechanism can release more than {amount(comparison.bound)} items on average.",
+        "",
+    ]
+    rows = [
+        (
+            row.mechanism,
+            "all" if row.max_items is None else f"{row.max_items:,}",
+            amount(row.released) + ("" if row.averaged == "coins" else "*"),
+            "" if row.error is None else f"± {row.error:.1f}",
+            f"{row.of_bound:.1%}",
+            f"{row.missing:.1%}",
+            "-" if row.needs is None else f"{row.needs:,}",
+        )
+        for row in comparison.rows
+    ]
+    head = ("mechanism", "max_items", "released", "", "of bound", "missing", "users needed")
+    text += aligned(head, rows)
+    text += ["", "Share released of the items held by at least k users (number of such items)"]
+    text += _shares(
+        comparison,
+        [(f"{level.holders:,}", level.items) for level in comparison.levels],
+        "covered",
+    )
+    text += ["", "Share released by number of holders (number of such items)"]
+    text += _shares(comparison, [(str(band), band.items) for band in comparison.bands], "by_band")
+    text += [
+        "",
+        f"Coins are averaged exactly, orders and samples over {comparison.runs} keys; * averages "
+        f"{comparison.runs} whole runs.",
+        "",
+        NOT_PRIVATE,
+    ]
+    return "\n".join(text)
+
+
+def _shares(comparison: Comparison, columns: list[tuple[str, int]], part: str) -> list[str]:
+    """One column for each group of items that has any."""
+    there = [at for at, (_, items) in enumerate(columns) if items]
+    rows = [("items", *(f"{columns[at][1]:,}" for at in there))]
+    for row in comparison.rows:
+        found = getattr(row, part)
+        rows.append((row.label, *(f"{found[at] / columns[at][1]:.1%}" for at in there)))
+    return aligned(("", *(columns[at][0] for at in there)), rows)

@@ -14,6 +14,7 @@ import click
 
 import dpsu
 from dpsu.cli.audit import audit
+from dpsu.cli.compare import compare
 from dpsu.cli.demo import demo
 from dpsu.cli.interrupts import leave_interrupted, listen
 from dpsu.cli.mechanisms import mechanisms
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (audit, demo, mechanisms, ngrams, plan, release, tokenizer):
+for command in (audit, compare, demo, mechanisms, ngrams, plan, release, tokenizer):
     cli.add_command(command)
 
 
@@ -91,7 +92,7 @@ def _as_typed(message: str) -> str:
     """Options as they are spelled in the shell."""
     message = message.replace("allow_unproven=True", "--allow-unproven")
     return re.sub(
-        r"\b(max|public|scout|counts)_items\b|\b(expected|min)_users\b|\bexpected_items_per_user\b|"
+        r"\b(max|public|scout|counts)_items\b|\b(expected|min)_users\b|\b(expected_)?items_per_user\b|"
         r"\bcounts_share\b|\bauto_budget\b|\bmemory_limit\b|\binsecure_seed\b|"
         r"\bvocab_size\b|\bspecial_tokens\b",
         lambda match: "--" + match.group().replace("_", "-"),

@@ -1,19 +1,69 @@
-"""`dpsu plan`: the mechanism before it meets data."""
+"""`dpsu plan`: the mechanism before it meets data, and what it would yield."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 import dpsu
+from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import mechanism_options
+from dpsu.cli.progress import shown_steps
+from dpsu.cli.results import told_warnings, writable
+from dpsu.cli.streams import to_stderr
+from dpsu.errors import DpsuError
+
+PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
 
 
 @click.command()
 @mechanism_options
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def plan(as_json: bool, **options: Any) -> None:
-    """Show what a release would do and need, without reading any data."""
-    made = dpsu.plan(**options)
-    click.echo(made.to_json() if as_json else str(made))
+@click.option("--users", type=int, help="Forecast: expected number of users.")
+@click.option(
+    "--items-per-user", type=float, help="Forecast: different items of a user, on average."
+)
+@click.option(
+    "--zipf", type=float, help="Forecast: exponent of Zipf's law of popularity. Default 1."
+)
+@click.option(
+    "--vocabulary", type=int, help="Forecast: different items that exist. Default 200000."
+)
+@click.option(
+    "--profile",
+    type=click.Path(),
+    metavar="FILE",
+    help="Forecast: a PUBLIC corpus like the data, instead of made-up users; with --users at most "
+    "so many of its users. Never the private data.",
+)
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="Write the forecast as a page with plots."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan, or the forecast, as JSON.")
+def plan(as_json: bool, html: Path | None, **options: Any) -> None:
+    """Show what a release would do and need, without reading any data.
+
+    With --users and --items-per-user, or --profile, also forecast how many items come out, for all
+    mechanisms; exit code 1 if the settings are hopeless.
+    """
+    profile = {name: options.pop(name) for name in PROFILE}
+    if all(value is None for value in profile.values()):
+        if html is not None:
+            raise click.UsageError(
+                "--html shows a forecast: give --users and --items-per-user, or --profile"
+            )
+        made = dpsu.plan(**options)
+        click.echo(made.to_json() if as_json else str(made))
+        return
+    also_read = ("prior", "public_items", "tokenizer")
+    writable([profile["profile"], *(options[name] for name in also_read)], {"html": html})
+    with told_warnings() as caught, shown_steps("forecasting", False) as progress:
+        seen = interruptible(lambda: dpsu.forecast(**options, **profile, progress=progress))
+    if html is not None:
+        seen.write_html(html)
+    click.echo(seen.to_json() if as_json else f"{seen.plan}\n\n{seen}")
+    for warning in caught:
+        to_stderr(f"warning: {warning.message}")
+    if seen.hopeless:
+        raise DpsuError("; ".join(found.text for found in seen.findings if found.stops))

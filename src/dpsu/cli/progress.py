@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from dpsu.cli.streams import somebody_watches, to_stderr
+
+COMPILING = "compiling for this machine, once; it takes up to a minute"
 
 
 @contextmanager
@@ -19,7 +23,7 @@ def shown_progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
     def tell(stage: str, number: int) -> None:
         if stage == "compiling" and not compiling:
             compiling.append(stage)
-            to_stderr("compiling for this machine, once; it takes up to a minute")
+            to_stderr(COMPILING)
 
     if quiet or not somebody_watches():
         yield None if quiet else tell
@@ -50,3 +54,34 @@ def shown_progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
             bar.update(task, description=stage, told=told)
 
         yield show
+
+
+@contextmanager
+def shown_steps(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show steps out of so many on stderr if that is a terminal and they take over a second."""
+    compiling: list[str] = []
+    bars: list[Any] = []
+    began = time.monotonic()
+
+    def show(step: int, steps: int) -> None:
+        if not steps:
+            if not compiling and not quiet:
+                compiling.append(name)
+                to_stderr(COMPILING)
+            return
+        if quiet or not somebody_watches() or (not bars and time.monotonic() - began < 1.0):
+            return
+        if not bars:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            bars.append(Progress(console=Console(stderr=True), transient=True))
+            bars[0].start()
+            bars[0].add_task(name, total=steps)
+        bars[0].update(bars[0].tasks[0].id, completed=step)
+
+    try:
+        yield show
+    finally:
+        for bar in bars:
+            bar.stop()

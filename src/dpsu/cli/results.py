@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,20 @@ def prepared(read: Sequence[str], output: Path | None, report: Path | None) -> P
     if report is not None:
         check_writable(report, suffixes=())
     return output
+
+
+def writable(read: Sequence[str | None], written: Mapping[str, Path | None]) -> None:
+    """Refuse before the work files that could not be written, or that are also read."""
+    from dpsu.writing import check_writable
+
+    taken = {Path(name).resolve() for name in read if name}
+    for option, path in written.items():
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise click.UsageError(f"--{option} {str(path)!r} is also read, or written twice")
+        taken.add(path.resolve())
+        check_writable(path, suffixes=(".html", ".htm") if option == "html" else ())
 
 
 @contextmanager

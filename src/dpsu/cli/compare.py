@@ -1,0 +1,82 @@
+"""`dpsu compare`: all mechanisms on the owner's own data. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import dpsu
+from dpsu.cli.interrupts import interruptible
+from dpsu.cli.options import format_option
+from dpsu.cli.progress import shown_steps
+from dpsu.cli.results import told_warnings, writable
+from dpsu.cli.streams import to_stderr
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--epsilon", type=float, required=True, help="Of each mechanism alone, e.g. 1.")
+@click.option("--delta", type=float, required=True, help="Of each mechanism alone, e.g. 1e-6.")
+@click.option("--user", default="user", show_default=True, help="Column of the person to protect.")
+@click.option("--item", default="item", show_default=True, help="Column of what to release.")
+@click.option("--text", metavar="COLUMN", help="Column of texts, instead of --item.")
+@click.option("--tokenizer", help="What makes tokens of texts, as for `dpsu release`.")
+@click.option("--ngrams", help="Items are n-grams of these lengths: 2 or 1-3. Default 1.")
+@click.option("--count", help="Column of local counts (greedy).")
+@click.option("--mechanisms", metavar="A,B,...", help="Mechanisms to compare. Default all.")
+@click.option("--max-items", metavar="N,M,...", help="Sizes of sets to try. Default each its own.")
+@click.option("--runs", type=int, help="Keys to average over. Default 3 to 8.")
+@click.option("--json", "as_json", type=click.Path(path_type=Path), help="Write all numbers.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with plots.")
+@click.option("--quiet", is_flag=True, help="Print no progress and no warnings.")
+@click.option("--output", hidden=True)
+@format_option
+def compare(
+    files: tuple[str, ...],
+    mechanisms: str | None,
+    max_items: str | None,
+    as_json: Path | None,
+    html: Path | None,
+    quiet: bool,
+    output: str | None,
+    **options: Any,
+) -> None:
+    """Compare all mechanisms on the data in FILE... NOT PRIVATE: for the data's owner only.
+
+    Shows expected yields, missing mass and coverage by number of holders, without noise. Item names
+    are never written. Do not publish any of it; options chosen by looking at it are chosen by
+    looking at the data. FILE as for `dpsu release`.
+    """
+    if output is not None:
+        raise click.UsageError("compare never writes items, only numbers; to release items, use "
+                               "`dpsu release`")  # fmt: skip
+    writable([*files, options["tokenizer"]], {"json": as_json, "html": html})
+    names = None if mechanisms is None else [name.strip() for name in mechanisms.split(",")]
+    sizes = None if max_items is None else _sizes(max_items)
+    with told_warnings() as caught, shown_steps("comparing", quiet) as progress:
+        found = interruptible(
+            lambda: dpsu.compare(
+                list(files), mechanisms=names, max_items=sizes, progress=progress, **options
+            )
+        )
+    from dpsu.writing import write_text
+
+    if as_json is not None:
+        write_text(as_json, found.to_json() + "\n")
+    if html is not None:
+        found.write_html(html)
+    click.echo(str(found))
+    if not quiet:
+        for warning in caught:
+            to_stderr(f"warning: {warning.message}")
+
+
+def _sizes(typed: str) -> list[int]:
+    try:
+        return [int(part) for part in typed.split(",")]
+    except ValueError:
+        raise click.UsageError(
+            f"--max-items {typed!r} is not a list of whole numbers such as 30,100"
+        ) from None
