@@ -28,6 +28,7 @@ SIZES = (3, 10, 30, 100, 300)
 # count-laplace has no default: it needs a small number.
 COUNT_LAPLACE_ITEMS = 10
 WORTH_TELLING = 1.05
+NOTHING = 0.5
 Progress = Callable[[int, int], None]
 # What depends on the very items, which made-up data do not have.
 NOT_FORECAST = ("prior", "public_items", "insecure_seed")
@@ -355,8 +356,8 @@ def _findings_of(made: Forecast, typed: dict[str, Any]) -> list[Finding]:
         )
     if made.plan.prior is not None or made.plan.public_items is not None:
         found.append(Finding(False, "prior and public_items are not part of the forecast"))
-    if planned.released < 1.0:
-        return [*found, *([] if made.hopeless else [_nothing_comes_out(made)])]
+    if planned.released < NOTHING and not made.hopeless:
+        found.append(_nothing_comes_out(made))
     return found + _better(made, "max_items" in typed)
 
 
@@ -367,7 +368,7 @@ def _nothing_comes_out(made: Forecast) -> Finding:
         f"at epsilon={planned.epsilon:g}, delta={made.plan.privacy.delta:g} {planned.mechanism} is "
         f"expected to release {planned.released:.2g} items of users={made.profile.users:,}"
     )
-    enough = [p for p in made.by_epsilon if p.planned and p.released >= 1.0]
+    enough = [p for p in made.by_epsilon if p.planned and p.released >= NOTHING]
     if enough:
         first = min(enough, key=lambda point: point.epsilon)
         return Finding(True, f"{told}. Try epsilon={first.epsilon:g} ({first.released:,.0f} items)")
@@ -379,13 +380,14 @@ def _better(made: Forecast, typed_size: bool) -> list[Finding]:
     planned, found = made.planned, []
     sizes = [p for p in made.by_max_items if p.planned]
     best = max(sizes, key=lambda point: point.released, default=planned)
-    if best.released > WORTH_TELLING * planned.released and (
+    least = max(1.0, WORTH_TELLING * planned.released)
+    if best.released > least and (
         planned.max_items is None or typed_size or (best.max_items or 0) < planned.max_items
     ):
         more = f"{best.released:,.0f} items instead of {planned.released:,.0f}"
         found.append(Finding(False, f"max_items={best.max_items} is expected to release {more}"))
     rival = max(made.by_mechanism, key=lambda point: point.released)
-    if rival.released > WORTH_TELLING * planned.released:
+    if rival.released > least:
         more = f"{rival.released:,.0f} items instead of {planned.released:,.0f}"
         found.append(Finding(False, f"{rival.mechanism} is expected to release {more}"))
     return found

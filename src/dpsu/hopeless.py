@@ -11,7 +11,7 @@ from dpsu.errors import ParameterError
 from dpsu.plan import Plan
 from dpsu.privacy import LARGEST_EPSILON, Privacy
 
-HALF = 0.5
+HALF, LIKELY = 0.5, 0.9
 FAR_ABOVE = 10.0
 SAFE_PART = 0.01
 Replan = Callable[[float], Plan]
@@ -37,7 +37,7 @@ def check_expected_users(privacy: Privacy, users: int) -> None:
         return
 
     def enough(epsilon: float) -> bool:
-        return fewest_holders(Privacy(epsilon, privacy.delta)) <= users
+        return fewest_holders(Privacy(epsilon, privacy.delta), LIKELY) <= users
 
     raise ParameterError(_nothing(privacy, needed, "expected_users", users, enough))
 
@@ -71,18 +71,22 @@ def _too_few(plan: Plan, replan: Replan, users: int) -> list[Finding]:
 
     def enough(epsilon: float) -> bool:
         try:
-            return _holders_needed(replan(epsilon)) <= users
+            return _holders_needed(replan(epsilon), LIKELY) <= users
         except ParameterError:
             return False
 
     return [Finding(True, _nothing(plan.privacy, needed, "users", users, enough))]
 
 
-def _holders_needed(plan: Plan) -> float:
-    """Holders without whom the plan releases no item more often than not: nobody gives over 1."""
-    weight = plan.needed[HALF]
-    least = math.inf if weight is None else weight
-    return max(math.ceil(least) if least < math.inf else least, fewest_holders(plan.privacy))
+def _holders_needed(plan: Plan, probability: float = HALF) -> float:
+    """Holders without whom no item is released with this probability: nobody gives more than 1."""
+    weight = plan.needed[probability]
+    if weight is None:
+        # A cutoff below it: what is full is released as often as the cutoff allows.
+        weight = plan.cutoff if plan.largest_probability > HALF else math.inf
+    assert weight is not None
+    best = fewest_holders(plan.privacy)
+    return max(math.ceil(weight), best) if weight < math.inf else weight
 
 
 def _nothing(

@@ -8,6 +8,7 @@ from typing import Any
 from dpsu.auto import Hints, choose
 from dpsu.counts import Counts, design_counts
 from dpsu.errors import ParameterError
+from dpsu.hopeless import check_expected_users
 from dpsu.mechanisms import (
     AUTO,
     CALIBRATIONS,
@@ -78,6 +79,8 @@ def plan(
     True
     """
     privacy = Privacy(epsilon, delta)
+    if expected_users is not None:
+        check_expected_users(privacy, whole_number("expected_users", expected_users, 1, 2**32))
     source = text_source(text, tokenizer, ngrams, count=count)
     if mechanism is None:
         mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO

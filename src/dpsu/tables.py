@@ -32,6 +32,11 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
 
 
+def plus_minus(error: float | None) -> str:
+    """A standard error, where there is one."""
+    return "" if error is None else f"± {error:.1f}"
+
+
 def bar(value: float, most: float) -> str:
     """A share of the largest value, drawn."""
     return "#" * round(BAR * value / most) if most > 0 else ""
@@ -52,13 +57,14 @@ def forecast_text(forecast: Forecast) -> str:
             f"{point.mechanism}{' (planned)' if point.planned else ''}",
             "all" if point.max_items is None else f"{point.max_items:,}",
             amount(point.released),
+            plus_minus(point.error),
             f"{point.missing:.1%}",
             "-" if point.needs is None else f"{point.needs:,}",
             f"{bar(point.released, most):<{BAR}}",
         )
         for point in ordered
     ]
-    head = ("mechanism", "max_items", "released", "missing", "users needed", "")
+    head = ("mechanism", "max_items", "released", "", "missing", "users needed", "")
     text += ["", *aligned(head, rows)]
     text += ["", "Expected items by epsilon", *_sweep(forecast.by_epsilon, "epsilon")]
     text += ["", "Expected items by max_items", *_sweep(forecast.by_max_items, "max_items")]
@@ -67,15 +73,15 @@ def forecast_text(forecast: Forecast) -> str:
 
 
 def caveats(forecast: Forecast) -> list[str]:
-    """How far a forecast can be trusted."""
-    keys = "one key" if forecast.runs == 1 else f"{forecast.runs} keys"
+    """How to read a forecast, and how far it can be trusted."""
+    keys = "one key" if forecast.runs == 1 else f"{forecast.runs} keys, ± standard error"
     return [
         "released: expected number of items; missing: part of all (user, item) pairs whose items "
         "stay back;",
         "users needed: items of fewer mostly stay back, items of more mostly come out.",
-        f"Averages over coins and {keys} for these users. Real data differ from any profile: trust "
-        "the order of",
-        "mechanisms and the size of a yield, not its digits. No private data was touched.",
+        f"Averages over coins and {keys}. Real data differ from any profile:",
+        "trust the order of mechanisms and the size of a yield, not its digits.",
+        "No private data was touched.",
     ]
 
 
@@ -115,7 +121,7 @@ def comparison_text(comparison: Comparison) -> str:
             row.mechanism,
             "all" if row.max_items is None else f"{row.max_items:,}",
             amount(row.released) + ("" if row.averaged == "coins" else "*"),
-            "" if row.error is None else f"± {row.error:.1f}",
+            plus_minus(row.error),
             f"{row.of_bound:.1%}",
             f"{row.missing:.1%}",
             "-" if row.needs is None else f"{row.needs:,}",

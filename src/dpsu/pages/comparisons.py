@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dpsu
 from dpsu.comparing import NOT_PRIVATE
 from dpsu.pages.parts import Line, Plot, Series, bar_table, facts, figures, page, series_of
-from dpsu.tables import amount
+from dpsu.tables import amount, plus_minus
 
 if TYPE_CHECKING:
     from dpsu.comparing import Comparison
@@ -54,7 +54,7 @@ def _yields(comparison: Comparison, series: Sequence[Series]) -> str:
                 row.mechanism + ("" if row.averaged == "coins" else " *"),
                 "all" if row.max_items is None else f"{row.max_items:,}",
                 amount(row.released),
-                "" if row.error is None else f"± {row.error:.1f}",
+                plus_minus(row.error),
                 f"{row.missing:.1%}",
                 "-" if row.needs is None else f"{row.needs:,}",
                 f"{row.of_bound:.1%}",

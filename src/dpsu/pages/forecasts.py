@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import dpsu
 from dpsu.pages.parts import Line, Plot, Series, bar_table, facts, figures, page, series_of
-from dpsu.tables import amount, caveats
+from dpsu.tables import amount, caveats, plus_minus
 
 if TYPE_CHECKING:
     from dpsu.forecast import Forecast, Point
@@ -103,6 +103,7 @@ def _mechanisms(forecast: Forecast, series: Sequence[Series]) -> str:
                 f"{point.mechanism}{' (planned)' if point.planned else ''}",
                 "all" if point.max_items is None else f"{point.max_items:,}",
                 amount(point.released),
+                plus_minus(point.error),
                 f"{point.missing:.1%}",
                 "-" if point.needs is None else f"{point.needs:,}",
             ),
@@ -110,5 +111,5 @@ def _mechanisms(forecast: Forecast, series: Sequence[Series]) -> str:
         )
         for point in ordered
     ]
-    head = ("mechanism", "max_items", "items released", "missing", "users an item needs")
+    head = ("mechanism", "max_items", "items released", "", "missing", "users an item needs")
     return bar_table("Mechanisms side by side", head, rows)

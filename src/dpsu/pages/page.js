@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const W = 480, H = 300, LEFT = 54, RIGHT = 14, TOP = 12, BOTTOM = 40;
+  const W = 480, H = 300, LEFT = 54, RIGHT = 26, TOP = 12, BOTTOM = 40;
   const NS = "http://www.w3.org/2000/svg";
   const hidden = new Set();
   let logarithmic = false;
@@ -25,7 +25,7 @@
     if (plot.percent) return Math.round(100 * value) + " %";
     if (value >= 1e6) return +(value / 1e6).toPrecision(3) + "M";
     if (value >= 1e4) return +(value / 1e3).toPrecision(3) + "k";
-    return +value.toPrecision(3) + "";
+    return (+value.toPrecision(3)).toLocaleString("en-US");
   }
 
   function niceTop(value) {

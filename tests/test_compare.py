@@ -1,0 +1,241 @@
+"""Comparisons: right numbers, loudly not private, and never the name of an item."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+from dpsu.comparing import BANDS, LEVELS, NOT_PRIVATE
+from dpsu.curves import Optimal
+from dpsu.engines import local
+from dpsu.expecting import read_pairs
+from dpsu.keys import Key
+from dpsu.mechanisms import MECHANISMS
+from dpsu.sample import zipf_like
+
+MARK = "Zzmarker"
+PRIVACY: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4}
+
+
+def table() -> pa.Table:
+    made = zipf_like(700, items_per_user=5, zipf=1.0, vocabulary=400, seed=11)
+    users = [f"{MARK}-user-{user}" for user in made["user"].to_pylist()]
+    items = [f"{MARK}-item-{item}" for item in made["item"].to_pylist()]
+    return pa.table({"user": users, "item": items, "count": made["count"]})
+
+
+@pytest.fixture(scope="module")
+def found() -> dpsu.Comparison:
+    return dpsu.compare(table(), count="count", **PRIVACY)
+
+
+def holders() -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for item in table()["item"].to_pylist():
+        counted[item] = counted.get(item, 0) + 1
+    return counted
+
+
+def test_the_size_of_the_data(found: dpsu.Comparison) -> None:
+    held = holders()
+    assert (found.users, found.pairs, found.items) == (700, sum(held.values()), len(held))
+    assert [level.holders for level in found.levels] == list(LEVELS)
+    for level in found.levels:
+        assert level.items == sum(n >= level.holders for n in held.values())
+    assert [band.first for band in found.bands] == list(BANDS)
+    for band in found.bands:
+        last = band.last or 10**9
+        assert band.items == sum(band.first <= n <= last for n in held.values())
+    best = Optimal(2.0, 1e-4)
+    assert found.bound == pytest.approx(sum(best.probability(n) for n in held.values()))
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-laplace", "sieve"])
+def test_all_numbers_are_means_of_real_runs(mechanism: str) -> None:
+    (row,) = dpsu.compare(table(), mechanisms=[mechanism], runs=30, **PRIVACY).rows
+    pairs = read_pairs(table(), user="user", item="item")
+    plan = dpsu.plan(mechanism=mechanism, **PRIVACY)
+    held, total = holders(), sum(holders().values())
+    facts = []
+    for seed in range(50):
+        released = local.run(plan, pairs, Key.from_insecure_seed(seed)).to_pylist()
+        numbers = np.array([held[item] for item in released])
+        bands = np.searchsorted(BANDS, numbers, side="right") - 1
+        facts.append(
+            [
+                len(released),
+                1 - numbers.sum() / total,
+                *(float((numbers >= level).sum()) for level in LEVELS),
+                *np.bincount(bands, minlength=len(BANDS)).astype(float),
+            ]
+        )
+    mean, error = np.mean(facts, axis=0), np.std(facts, axis=0, ddof=1) / np.sqrt(len(facts))
+    told = np.array([row.released, row.missing, *row.covered, *row.by_band])
+    # Both sides have an error; that of the comparison is at most as large, per run. What happens
+    # once in a hundred runs may not be seen in fifty.
+    rare = np.full(len(told), 0.1)
+    rare[1] = 1e-3
+    assert np.all(np.abs(told - mean) <= 5 * error * np.sqrt(1 + 50 / 30) + rare)
+    assert row.averaged == ("runs" if mechanism == "sieve" else "coins")
+
+
+def test_rows_fit_together(found: dpsu.Comparison) -> None:
+    assert {row.mechanism for row in found.rows} == set(MECHANISMS)
+    assert [row.released for row in found.rows] == sorted(
+        (row.released for row in found.rows), reverse=True
+    )
+    for row in found.rows:
+        assert sum(row.by_band) == pytest.approx(row.released)
+        assert row.of_bound == pytest.approx(row.released / found.bound)
+        assert row.of_bound < 1
+        assert 0 <= row.missing <= 1
+        for level, covered, relative in zip(found.levels, row.covered, row.relative, strict=True):
+            assert covered <= level.items + 1e-9
+            if level.items:
+                assert relative == pytest.approx(row.released / level.items)
+            else:
+                assert relative is None
+
+
+def test_several_sizes_and_forms() -> None:
+    data = {f"u{n}": ["a", "b", f"own {n}"] for n in range(300)}
+    made = dpsu.compare(data, mechanisms="count-gaussian", max_items=[1, 2, 3], runs=2, **PRIVACY)
+    assert sorted(row.max_items or 0 for row in made.rows) == [1, 2, 3]
+    assert dpsu.compare(data, mechanisms=["greedy"], max_items=2, **PRIVACY).runs == 8
+    texts = {f"u{n}": "the quick brown fox" for n in range(300)}
+    spoken = dpsu.compare(texts, text="text", ngrams="1-2", mechanisms=["sips"], **PRIVACY)
+    assert spoken.items == 7
+    assert spoken.rows[0].released == pytest.approx(7.0)
+    assert str(spoken).count("1,000+") == 0  # bands without items are not shown
+
+
+@pytest.mark.filterwarnings("ignore:no row has both")
+def test_nothing_to_compare() -> None:
+    made = dpsu.compare({}, **PRIVACY)
+    assert (made.users, made.items, made.bound) == (0, 0, 0.0)
+    assert all(row.released == 0 and row.needs is None for row in made.rows)
+    assert str(made).startswith("NOT PRIVATE")
+    assert dpsu.Comparison.from_json(made.to_json()) == made
+    assert "NOT PRIVATE" in made.to_html()
+
+
+def test_every_form_says_that_it_is_not_private(found: dpsu.Comparison) -> None:
+    assert str(found).startswith(NOT_PRIVATE)
+    assert str(found).endswith(NOT_PRIVATE)
+    assert next(iter(json.loads(found.to_json()))) == "NOT PRIVATE"
+    page = found.to_html()
+    assert "<title>NOT PRIVATE" in page
+    assert page.count("do not publish") == 2
+    assert "NOT PRIVATE" in str(dpsu.compare.__doc__)
+
+
+def test_json_goes_round(found: dpsu.Comparison) -> None:
+    assert dpsu.Comparison.from_json(found.to_json()) == found
+    for text in ("{}", "[]", '{"NOT PRIVATE": "x", "format": 9}'):
+        with pytest.raises(dpsu.ParameterError, match="not a comparison"):
+            dpsu.Comparison.from_json(text)
+
+
+def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
+    said = str(found) + repr(found) + found.to_json() + found.to_html()
+    assert MARK not in said
+    assert "-item-" not in said
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [(f"{MARK}-1", f"{MARK}-2"), (f"{MARK}-1", 5)],
+        [(f"{MARK}-1", f"{MARK}-2", f"{MARK}-3")],
+        pa.table({"user": [f"{MARK}"], "item": [{MARK: MARK}]}),
+        pa.table({MARK: [1], f"{MARK}2": [2]}),
+        [f"{MARK}-text"],
+        {f"{MARK}-user": f"{MARK}-item"},
+    ],
+    ids=["mixed", "triples", "nested", "no columns", "strings", "text"],
+)
+def test_errors_name_nothing(data: Any) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(dpsu.DpsuError) as failed:
+            dpsu.compare(data, **PRIVACY)
+    said = "".join(str(warning.message) for warning in caught)
+    seen: list[BaseException] = [failed.value]
+    for error in seen:
+        said += repr(error) + "".join(traceback.format_exception_only(error))
+        seen += [e for e in (error.__cause__, error.__context__) if e is not None and e not in seen]
+    assert MARK not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mechanisms": []}, "mechanisms is empty"),
+        ({"mechanisms": ["magic"]}, "'magic' is not one of"),
+        ({"max_items": []}, "max_items is empty"),
+        ({"max_items": 0}, "max_items=0 is out of range"),
+        ({"runs": 0}, "runs=0 is out of range"),
+        ({"tokenizer": "words"}, "tokenizer is for texts"),
+        ({"epsilon": -1}, "epsilon=-1 is out of range"),
+    ],
+)
+def test_wrong_options_are_refused_before_reading(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(dpsu.ParameterError, match=words):
+        dpsu.compare("no such file.csv", **(PRIVACY | options))
+
+
+def shell(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dpsu", *map(str, arguments)],
+        capture_output=True, text=True, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_the_command(tmp_path: Path) -> None:
+    data = tmp_path / f"{MARK}.parquet"
+    pa.parquet.write_table(table(), data)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    done = shell(
+        "compare", data, "--epsilon", 2, "--delta", 1e-4, "--count", "count", "--mechanisms",
+        "sieve, greedy", "--max-items", "10,30", "--runs", 2, "--json", scratch / "out.json",
+        "--html", scratch / "out.html", TMPDIR=str(scratch),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("NOT PRIVATE")
+    made = dpsu.Comparison.from_json((scratch / "out.json").read_text("utf-8"))
+    assert [row.mechanism for row in made.rows].count("sieve") == 2
+    left = "".join(p.name + p.read_text("utf-8") for p in scratch.rglob("*") if p.is_file())
+    assert MARK not in done.stdout + done.stderr + left
+    assert "NOT PRIVATE" in (scratch / "out.html").read_text("utf-8")
+
+
+def test_the_command_refuses(tmp_path: Path) -> None:
+    data = tmp_path / "rows.csv"
+    data.write_text(f"user,item\n{MARK},{MARK}\n")
+    given = ("compare", data, "--epsilon", "1", "--delta", "1e-5")
+    for arguments, code, words in (
+        (("--output", "items.txt"), 2, "compare never writes items, only numbers"),
+        (("--max-items", "ten"), 2, "is not a list of whole numbers"),
+        (("--html", tmp_path / "out.txt"), 2, "must end in .html"),
+        (("--json", data), 2, "is also read"),
+        (("--item", "word"), 2, "word"),
+        (("--html", tmp_path / "nowhere" / "x.html"), 1, "there is no folder"),
+    ):
+        done = shell(*given, *arguments)
+        assert done.returncode == code, done.stderr
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+        assert MARK not in done.stderr + done.stdout

@@ -1,0 +1,431 @@
+"""Forecasts: functions of public numbers, near what really comes out, and loud when hopeless."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpsu
+from dpsu import profiles
+from dpsu.cli import main
+from dpsu.engines import local
+from dpsu.expecting import expect, held_by, holders_of, read_pairs, separating, universal_bound
+from dpsu.hopeless import fewest_holders, smallest_epsilon
+from dpsu.keys import Key
+from dpsu.mechanisms import MECHANISMS
+from dpsu.pairs import Pairs
+from dpsu.privacy import Privacy
+from dpsu.sample import zipf_like
+
+SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
+
+
+def made_up(users: int, size: float, vocabulary: int = 500) -> Pairs:
+    table = zipf_like(users, items_per_user=size, zipf=1.0, vocabulary=vocabulary, seed=3)
+    return read_pairs(table, user="user", item="item", count="count")
+
+
+def planned(mechanism: str, epsilon: float = 2.0, **options: Any) -> dpsu.Plan:
+    if mechanism == "count-laplace":
+        options.setdefault("max_items", 4)
+    return dpsu.plan(epsilon=epsilon, delta=1e-4, mechanism=mechanism, **options)
+
+
+# The expectation itself.
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_expectation_is_the_mean_over_many_keys(mechanism: str) -> None:
+    pairs = made_up(600, 5.0)
+    plan = planned(mechanism)
+    expected = expect(pairs, [plan], 40)[0]
+    sizes = [len(local.run(plan, pairs, Key.from_insecure_seed(seed))) for seed in range(60)]
+    assert expected.error is not None
+    error = math.hypot(expected.error, float(np.std(sizes, ddof=1)) / math.sqrt(len(sizes)))
+    assert abs(expected.released - np.mean(sizes)) < 5 * error
+    # Five standard errors must not be so wide that any number would do.
+    assert expected.released > 3
+    assert 5 * error < 0.25 * expected.released
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_chances_depend_on_options(mechanism: str) -> None:
+    pairs = made_up(600, 5.0)
+    less, more = (planned(mechanism, epsilon) for epsilon in (0.5, 4.0))
+    few, many = expect(pairs, [less, more], 2)
+    assert few.released < 0.8 * many.released
+    assert few.missing > many.missing
+
+
+def test_min_users_and_counts_are_part_of_the_plan() -> None:
+    pairs = made_up(600, 5.0)
+    plain = planned("weighted-gaussian")
+    at_least = planned("weighted-gaussian", min_users=40)
+    counted = planned("weighted-gaussian", counts=True, counts_share=0.6)
+    free, bound, paid = expect(pairs, [plain, at_least, counted], 2)
+    assert bound.released < free.released
+    assert paid.released < free.released
+    assert bound.needs is not None
+    assert bound.needs >= 40
+
+
+def test_summaries_against_plain_loops() -> None:
+    rng = np.random.default_rng(5)
+    holders = rng.integers(1, 30, 200)
+    released = rng.random(200) < holders / 30
+    held = held_by(holders)
+    out = held.added_up(released.astype(float))
+    best = separating(held.numbers, out, held.items)
+
+    def wrong(least: int) -> int:
+        return int((released & (holders < least)).sum() + (~released & (holders >= least)).sum())
+
+    assert best is not None
+    assert wrong(best) == min(wrong(least) for least in range(1, 32))
+    nothing = separating(held.numbers, np.zeros(len(held.numbers)), held.items)
+    assert nothing is None
+
+
+@pytest.mark.filterwarnings("ignore:every row has its own")
+def test_nothing_exceeds_the_universal_bound() -> None:
+    pairs = made_up(600, 5.0)
+    bound = universal_bound(held_by(holders_of(pairs)), 2.0, 1e-4)
+    for found in expect(pairs, [planned(name) for name in MECHANISMS], 3):
+        assert found.released < bound
+    # With one item per user, votes without a cutoff are optimal.
+    single = made_up(600, 1.0)
+    votes = planned("greedy", order="hash", cutoff=10_000)
+    reached = expect(single, [votes], 1)[0].released
+    best = universal_bound(held_by(holders_of(single)), 2.0, 1e-4)
+    assert reached == pytest.approx(best, rel=1e-12)
+
+
+# Made-up users.
+
+
+@pytest.mark.parametrize("size", [1.0, 3.5, 40.0])
+def test_made_up_users_are_as_asked_for(size: float) -> None:
+    table = zipf_like(4000, items_per_user=size, zipf=1.0, vocabulary=50_000, seed=1)
+    sizes = np.bincount(table["user"].to_numpy(), minlength=4000)
+    assert sizes.min() >= 1
+    assert sizes.mean() == pytest.approx(size, rel=0.01)
+    assert len(set(zip(*(table[c].to_pylist() for c in ("user", "item")), strict=True))) == len(
+        table
+    )
+    ranks = np.bincount(table["item"].to_numpy())
+    assert ranks[1] > 1.3 * ranks[3] > 0
+    assert table.equals(zipf_like(4000, items_per_user=size, zipf=1.0, vocabulary=50_000, seed=1))
+
+
+# The forecast.
+
+
+@pytest.fixture(scope="module")
+def seen() -> dpsu.Forecast:
+    return dpsu.forecast(epsilon=1, delta=1e-6, **SMALL)
+
+
+def test_a_forecast_is_close_to_real_runs_on_the_same_users(seen: dpsu.Forecast) -> None:
+    _, pairs = profiles.find_users(1500, 6, None, 2000, None, {})
+    for point in seen.by_mechanism:
+        plan = dpsu.plan(
+            epsilon=1, delta=1e-6, mechanism=point.mechanism, max_items=point.max_items
+        )
+        runs = [len(local.run(plan, pairs, Key.from_insecure_seed(seed))) for seed in range(24)]
+        assert point.error is not None
+        error = math.hypot(point.error, float(np.std(runs, ddof=1)) / math.sqrt(len(runs)))
+        assert point.released == pytest.approx(np.mean(runs), rel=0.05, abs=4 * error)
+
+
+def test_everything_is_there(seen: dpsu.Forecast) -> None:
+    assert {point.mechanism for point in seen.by_mechanism} == set(MECHANISMS)
+    assert {point.epsilon for point in seen.by_epsilon} == {0.25, 0.5, 1.0, 2.0, 4.0}
+    assert {point.max_items for point in seen.by_max_items} == {3, 10, 30, 100, 300}
+    assert seen.planned.mechanism == "sieve"
+    assert not seen.hopeless
+    text = str(seen)
+    assert "an item needs about" in text
+    assert "sieve (planned)" in text
+    assert "No private data was touched" in text
+
+
+def test_equal_profiles_give_equal_forecasts_and_json_goes_round(seen: dpsu.Forecast) -> None:
+    assert dpsu.Forecast.from_json(seen.to_json()) == seen
+    assert json.loads(seen.to_json())["hopeless"] is False
+    again = dpsu.forecast(epsilon=1, delta=1e-6, mechanisms=["greedy"], **SMALL)
+    assert again.planned == seen.planned
+    for text in ("{}", "[]", '{"format": 9}'):
+        with pytest.raises(dpsu.ParameterError, match="not a forecast"):
+            dpsu.Forecast.from_json(text)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    epsilon=st.floats(0.2, 3.0),
+    size=st.floats(1.0, 12.0),
+    zipf=st.floats(0.6, 1.6),
+    mechanism=st.sampled_from(list(MECHANISMS)),
+)
+def test_more_epsilon_never_releases_less(
+    epsilon: float, size: float, zipf: float, mechanism: str
+) -> None:
+    options: dict[str, Any] = {"max_items": 5} if mechanism == "count-laplace" else {}
+    made = dpsu.forecast(
+        epsilon=epsilon, delta=1e-6, users=800, items_per_user=size, zipf=zipf, vocabulary=300,
+        mechanism=mechanism, mechanisms=[], **options,
+    )  # fmt: skip
+    points = sorted(made.by_epsilon, key=lambda point: point.epsilon)
+    assert len(points) == 5
+    for less, more in pairwise(points):
+        noise = 4 * math.hypot(less.error or 0.0, more.error or 0.0)
+        assert more.released >= less.released - noise - 0.01
+
+
+def test_options_of_the_plan_are_those_of_its_forecast() -> None:
+    slow = dpsu.forecast(
+        epsilon=1,
+        delta=1e-6,
+        mechanism="policy-gaussian",
+        alpha=9.0,
+        mechanisms=["greedy"],
+        **SMALL,
+    )
+    quick = dpsu.forecast(
+        epsilon=1,
+        delta=1e-6,
+        mechanism="policy-gaussian",
+        alpha=2.0,
+        mechanisms=["greedy"],
+        **SMALL,
+    )
+    assert slow.plan.cutoff != quick.plan.cutoff
+    assert slow.planned.released != quick.planned.released
+    others = [next(p for p in f.by_mechanism if not p.planned) for f in (slow, quick)]
+    assert others[0] == others[1]
+
+
+def test_what_auto_chose_is_what_is_forecast() -> None:
+    made = dpsu.forecast(
+        epsilon=1, delta=1e-6, mechanism="auto", expected_items_per_user=1.0, mechanisms=[],
+        users=1000, items_per_user=1,
+    )  # fmt: skip
+    assert made.planned.mechanism == made.plan.mechanism == "greedy"
+    assert len(made.by_epsilon) == 5
+
+
+def test_priors_are_left_out_and_said_to_be() -> None:
+    made = dpsu.forecast(
+        epsilon=1, delta=1e-6, mechanism="greedy", prior={"a": 1}, public_items=["b"],
+        mechanisms=[], **SMALL,
+    )  # fmt: skip
+    assert any("not part of the forecast" in finding.text for finding in made.findings)
+    assert made.plan.prior is not None
+
+
+# Settings that cannot work.
+
+
+def hopeless(**options: Any) -> list[str]:
+    made = dpsu.forecast(mechanisms=[], **options)
+    return [finding.text for finding in made.findings if finding.stops]
+
+
+def test_too_few_users_are_told_with_the_epsilon_that_would_do() -> None:
+    (told,) = hopeless(epsilon=0.1, delta=1e-9, users=100, items_per_user=3)
+    assert "at epsilon=0.1, delta=1e-09 an item needs about" in told
+    assert "you expect users=100: nothing can come out" in told
+    enough = float(told.rsplit(" ", 1)[1])
+    assert hopeless(epsilon=0.9 * enough, delta=1e-9, users=100, items_per_user=3)
+    again = hopeless(epsilon=enough, delta=1e-9, users=100, items_per_user=1, zipf=5, vocabulary=1)
+    assert not again
+
+
+def test_users_whom_no_epsilon_helps() -> None:
+    told = hopeless(epsilon=1, delta=1e-30, users=1, items_per_user=1)
+    assert "No epsilon up to 50 is enough" in told[0]
+
+
+def test_a_large_delta_stops() -> None:
+    (told,) = hopeless(epsilon=1, delta=1e-3, users=5000, items_per_user=3)
+    assert told.startswith("delta=0.001 is not below 1/users = 0.0002")
+    assert "such as 2e-06" in told
+    assert not hopeless(epsilon=1, delta=1e-4, users=5000, items_per_user=3)
+
+
+def test_weight_spread_too_thin_stops() -> None:
+    (told,) = hopeless(epsilon=1, delta=1e-6, users=100, items_per_user=50, zipf=0.0)
+    assert "sieve is expected to release 0 items of users=100" in told
+
+
+def test_sets_far_smaller_than_max_items_are_told() -> None:
+    made = dpsu.forecast(
+        epsilon=1, delta=1e-6, mechanism="count-gaussian", max_items=500, mechanisms=[], **SMALL
+    )
+    told = [finding for finding in made.findings if "far above the 6 items" in finding.text]
+    assert told
+    assert not told[0].stops
+    assert "try max_items=18" in told[0].text
+    better = [f.text for f in made.findings if "is expected to release" in f.text]
+    assert any(text.startswith("max_items=") for text in better)
+
+
+@settings(max_examples=30, deadline=None)
+@given(epsilon=st.floats(0.05, 5.0), log_delta=st.floats(-20, -2))
+def test_no_private_mechanism_needs_fewer_holders(epsilon: float, log_delta: float) -> None:
+    privacy = Privacy(epsilon, 10.0**log_delta)
+    best = fewest_holders(privacy)
+    chance = 0.0
+    for _ in range(best - 1):
+        chance = min(
+            math.exp(epsilon) * chance + privacy.delta,
+            1 - math.exp(-epsilon) * (1 - chance - privacy.delta),
+            1.0,
+        )
+    assert chance < 0.5 * (1 + 1e-9)
+
+
+def test_the_smallest_epsilon_is_found_by_halving() -> None:
+    found = smallest_epsilon(0.1, lambda epsilon: epsilon >= 1.234)
+    assert found is not None
+    assert 1.234 <= found <= 1.3
+    assert smallest_epsilon(0.1, lambda epsilon: False) is None
+
+
+def test_expected_users_that_cannot_do_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(dpsu.ParameterError, match="you expect expected_users=3: nothing can"):
+        dpsu.release(
+            "no such file.csv", epsilon=1, delta=1e-6, mechanism="auto", expected_users=3,
+            expected_items_per_user=2,
+        )  # fmt: skip
+    assert dpsu.plan(
+        epsilon=1, delta=1e-6, mechanism="auto", expected_users=300, expected_items_per_user=2
+    )
+
+
+# Caps, corpora and wrong options.
+
+
+def test_large_profiles_are_capped_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiles, "MOST_PAIRS", 3000)
+    made = dpsu.forecast(epsilon=1, delta=1e-9, users=10**6, items_per_user=3, mechanisms=[])
+    assert made.profile.used_users == 1000
+    assert any("yields are those of 1,000 users" in f.text for f in made.findings)
+
+
+def test_sets_that_cannot_be_drawn_are_said_to_be_smaller() -> None:
+    made = dpsu.forecast(
+        epsilon=1, delta=1e-6, users=1000, items_per_user=80, zipf=4, mechanisms=["greedy"]
+    )
+    assert any("made-up users hold" in finding.text for finding in made.findings)
+
+
+def test_a_public_corpus_instead_of_made_up_users(tmp_path: Path) -> None:
+    table = zipf_like(1000, items_per_user=4, zipf=1.0, vocabulary=300, seed=8)
+    path = tmp_path / "corpus.parquet"
+    pa.parquet.write_table(table, path)
+    options: dict[str, Any] = {"epsilon": 2, "delta": 1e-5, "mechanisms": ["weighted-gaussian"]}
+    made = dpsu.forecast(profile=path, **options)
+    assert (made.profile.users, made.profile.used_pairs) == (1000, len(table))
+    assert made.profile.zipf is None
+    assert "public corpus of 1,000 users" in str(made)
+    part = dpsu.forecast(profile=path, users=300, **options)
+    assert part.profile.used_users == 300
+    assert part.planned.released < made.planned.released
+    more = dpsu.forecast(profile=path, users=3000, **options)
+    assert any("the most that the corpus has" in finding.text for finding in more.findings)
+    texts = {f"u{n}": "the quick brown fox" for n in range(400)}
+    spoken = dpsu.forecast(profile=texts, text="text", ngrams=2, **options)
+    assert spoken.profile.used_items == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "needs users and items_per_user"),
+        ({"users": 10}, "needs users and items_per_user"),
+        ({"users": 0, "items_per_user": 3}, "users=0 is out of range"),
+        ({"users": 10, "items_per_user": 0.5}, "items_per_user=0.5 is out of range"),
+        ({"users": 10, "items_per_user": 3, "zipf": -1}, "zipf=-1 is out of range"),
+        ({"users": 10, "items_per_user": 30, "vocabulary": 20}, "above vocabulary=20"),
+        ({"profile": {"u": ["a"]}, "zipf": 1}, "zipf is for made-up users"),
+        ({"profile": {"u": []}}, "profile has no rows"),
+        ({"users": 10, "items_per_user": 3, "mechanisms": ["magic"]}, "is not one of"),
+        ({"users": 10, "items_per_user": 3, "alpha": 3.0}, "sieve has no option alpha"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:no row has both")
+def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(dpsu.ParameterError, match=words):
+        dpsu.forecast(epsilon=1, delta=1e-6, **options)
+
+
+# The shell.
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dpsu", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, "".join(f"{x}\n" for x in err.splitlines() if "compiling" not in x)
+
+    return call
+
+
+PLAN = ("plan", "--epsilon", "1", "--delta", "1e-6")
+
+
+def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    given = (*PLAN, "--users", 1500, "--items-per-user", 6, "--vocabulary", 2000)
+    code, out, err = run(*given, "--html", page)
+    assert (code, err) == (0, "")
+    assert out.startswith(str(dpsu.plan(epsilon=1, delta=1e-6)))
+    assert "Expected items by epsilon" in out
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    code, out, err = run(*given, "--json")
+    assert dpsu.Forecast.from_json(out).profile.users == 1500
+
+
+def test_hopeless_settings_exit_with_1(run: Run) -> None:
+    code, out, err = run(
+        "plan", "--epsilon", "0.1", "--delta", "1e-9", "--users", 100, "--items-per-user", 3
+    )
+    assert code == 1
+    assert "STOP: at epsilon=0.1" in out
+    assert err.startswith("dpsu: at epsilon=0.1, delta=1e-09 an item needs about ")
+    assert err.count("\n") == 1
+
+
+def test_usage_of_forecasts_in_the_shell(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(*PLAN, "--html", tmp_path / "x.html")
+    assert code == 2
+    assert "--html shows a forecast: give --users" in err
+    code, _, err = run(*PLAN, "--users", 10)
+    assert (code, err.split("\n")[0][:43]) == (2, "dpsu: a forecast needs users and --items-pe")
+    code, _, err = run(*PLAN, "--users", 9, "--items-per-user", 2, "--html", tmp_path / "x.txt")
+    assert code == 2
+    assert "must end in .html" in err
+    corpus = tmp_path / "corpus.html"
+    code, _, err = run(*PLAN, "--profile", corpus, "--html", corpus)
+    assert code == 2
+    assert "is also read" in err

@@ -1,0 +1,59 @@
+"""Pictures of the pages for the documentation, taken in a real browser.
+
+    python -m tools.screenshots
+
+The forecast is of made-up users, the comparison of the made-up sample: nothing in the pictures is
+private.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tools.browser import MISSING, browser, there_is_a_browser
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+LARGEST = 200_000
+
+
+def pages() -> dict[str, str]:
+    """The pages to show."""
+    import dpsu
+    from dpsu.sample import reddit_like
+
+    seen = dpsu.forecast(epsilon=1, delta=1e-7, users=30_000, items_per_user=15)
+    found = dpsu.compare(reddit_like(5_000), epsilon=3, delta=1e-6, count="count")
+    return {"forecast": seen.to_html(), "compare": found.to_html()}
+
+
+def picture(driver: Any, height: int) -> bytes:
+    """The top of the open page."""
+    clip = {"x": 0, "y": 0, "width": 1200, "height": height, "scale": 1}
+    taken = driver.execute_cdp_cmd(
+        "Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True}
+    )
+    return base64.b64decode(taken["data"])
+
+
+def main() -> None:
+    """Take all pictures."""
+    if not there_is_a_browser():
+        sys.exit(MISSING)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in pages().items():
+            path = Path(folder) / f"{name}.html"
+            path.write_text(text, encoding="utf-8")
+            with browser() as driver:
+                driver.get(path.as_uri())
+                image = picture(driver, 1180)
+            if len(image) > LARGEST:
+                sys.exit(f"{name}.png has {len(image):,} bytes; it should have fewer")
+            (IMAGES / f"{name}.png").write_bytes(image)
+
+
+if __name__ == "__main__":
+    main()
