@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 import dpsu
 from dpsu import profiles
-from dpsu.cli import main
+from dpsu.cli import main, progress
+from dpsu.curves import Optimal
 from dpsu.engines import local
 from dpsu.expecting import expect, held_by, holders_of, read_pairs, separating, universal_bound
 from dpsu.hopeless import fewest_holders, smallest_epsilon
@@ -171,7 +172,7 @@ def test_equal_profiles_give_equal_forecasts_and_json_goes_round(seen: dpsu.Fore
             dpsu.Forecast.from_json(text)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     epsilon=st.floats(0.2, 3.0),
     size=st.floats(1.0, 12.0),
@@ -294,6 +295,7 @@ def test_no_private_mechanism_needs_fewer_holders(epsilon: float, log_delta: flo
             1.0,
         )
     assert chance < 0.5 * (1 + 1e-9)
+    assert Optimal(epsilon, privacy.delta).probability(best) >= 0.5
 
 
 def test_the_smallest_epsilon_is_found_by_halving() -> None:
@@ -429,3 +431,34 @@ def test_usage_of_forecasts_in_the_shell(run: Run, tmp_path: Path) -> None:
     code, _, err = run(*PLAN, "--profile", corpus, "--html", corpus)
     assert code == 2
     assert "is also read" in err
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(50.0, 1e-6), (1e-4, 1e-100), (1e-4, 1e-5)])
+def test_extremes(epsilon: float, delta: float) -> None:
+    made = dpsu.forecast(
+        epsilon=epsilon, delta=delta, users=200, items_per_user=2, vocabulary=50,
+        mechanisms=["greedy", "policy-gaussian"],
+    )  # fmt: skip
+    assert made.planned.epsilon == epsilon
+    assert made.hopeless == (epsilon < 1)
+    assert dpsu.Forecast.from_json(made.to_json()) == made
+    assert made.to_html()
+
+
+def test_progress_is_shown_late_and_only_to_people(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    for watched, seconds, shown in ((True, 2.0, True), (True, 0.5, False), (False, 2.0, False)):
+        monkeypatch.setattr(progress, "somebody_watches", lambda watched=watched: watched)
+        now[0] = 0.0
+        with progress.shown_steps("forecasting", quiet=False) as show:
+            now[0] = seconds
+            show(3, 10)
+        # A bar that is cleared in the end leaves a line feed behind where there is no terminal.
+        assert (capsys.readouterr().err != "") == shown
+    with progress.shown_steps("forecasting", quiet=False) as show:
+        show(0, 0)
+        show(0, 0)
+    assert capsys.readouterr().err.count("compiling") == 1

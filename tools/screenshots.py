@@ -21,6 +21,7 @@ from tools.browser import MISSING, browser, there_is_a_browser
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 LARGEST = 200_000
+HEIGHTS = {"forecast": 1180, "compare": 1330}
 
 
 def pages() -> dict[str, str]:
@@ -56,7 +57,7 @@ def main() -> None:
             path.write_text(text, encoding="utf-8")
             with browser() as driver:
                 driver.get(path.as_uri())
-                image = picture(driver, 1180)
+                image = picture(driver, HEIGHTS[name])
             if len(image) > LARGEST:
                 sys.exit(f"{name}.png has {len(image):,} bytes; it should have fewer")
             (IMAGES / f"{name}.png").write_bytes(image)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpsu.curves import Optimal, weight_needed
+from dpsu.curves import Optimal
 from dpsu.errors import ParameterError
 from dpsu.plan import Plan
 from dpsu.privacy import LARGEST_EPSILON, Privacy
@@ -27,7 +27,14 @@ class Finding:
 
 def fewest_holders(privacy: Privacy, probability: float = HALF) -> int:
     """Holders below which no private mechanism releases an item with this probability."""
-    return round(weight_needed(Optimal(privacy.epsilon, privacy.delta), probability))
+    best = Optimal(privacy.epsilon, privacy.delta)
+    low, high = 0, 1
+    while best.probability(high) < probability:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if best.probability(middle) >= probability else (middle, high)
+    return high
 
 
 def check_expected_users(privacy: Privacy, users: int) -> None:
