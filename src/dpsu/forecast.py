@@ -196,7 +196,8 @@ def forecast(
 
     Cost
     ----
-    About a hundred releases of the made-up data: seconds for a million pairs of a user and an item.
+    About a hundred releases of the made-up data: seconds for a million pairs of a user and an item,
+    half a minute for ten million.
     Profiles are capped at ten million pairs; beyond, yields are those of fewer users, and a finding
     says so.
 
