@@ -53,6 +53,8 @@ def plan_ngrams(
     if tokenizer in (SENTENCES, LINES):
         raise ParameterError(f"tokenizer={tokenizer!r} makes no n-grams; use dpsu release --text")
     whole_number("longest", longest, 1, LONGEST_GRAM)
+    if shares is not None and not isinstance(shares, (tuple, list)):
+        raise ParameterError(f"shares={shares!r} is not a list of numbers such as (1, 2, 2)")
     given = (1.0, *(2.0 for _ in range(1, longest))) if shares is None else tuple(shares)
     if len(given) != longest:
         raise ParameterError(
@@ -146,7 +148,8 @@ def ngrams(
 
     Cost
     ----
-    Linear in the tokens for each length; about 32 bytes of memory per token.
+    Linear in the tokens for each length. Tokens stay in memory, whatever `memory_limit` says: about
+    50 bytes each at the peak.
 
     Examples
     --------

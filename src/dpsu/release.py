@@ -189,8 +189,8 @@ def release(
         Column of local counts (greedy); otherwise repeated rows are counted.
     max_items : int, optional
         At most so many items per user, sampled by a salted hash. Choose it without looking at the
-        data. Default 300 for sieve, 100 for other Gaussian mechanisms; Laplace ones need none
-        when tight.
+        data. Default 300 for sieve (1000 for n-grams of several tokens), 100 for other Gaussian
+        mechanisms; Laplace ones need none when tight.
     alpha, cutoff : float, optional
         When an item is full: at ``threshold + alpha * noise scale`` (alpha is 3 by default), or at
         `cutoff` itself.

@@ -59,6 +59,8 @@ def main() -> None:
         # Whoever read the items has enough; closing stdout here keeps Python from complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except MemoryError:
+        fail("there is not enough memory for this; use a larger machine, or fewer rows", 1)
     except OSError as error:
         fail(f"{error.strerror or 'input or output failed'}", 1)
     except Exception as error:

@@ -50,8 +50,8 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--max-items",
                 type=int,
-                help="At most so many items per user. Default 300 for sieve, 100 for other "
-                "Gaussian mechanisms; "
+                help="At most so many items per user. Default 300 for sieve (1000 for n-grams), "
+                "100 for other Gaussian mechanisms; "
                 "count-laplace always needs it, other Laplace ones as published.",
             ),
             click.option(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,18 +31,18 @@ def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Pa
     paths: list[Path] = []
     for source in sources:
         path = Path(source)
-        if str(source) == STDIN or path.is_file():
+        if str(source) == STDIN or _is(path.is_file):
             paths.append(path)
-        elif path.is_dir():
+        elif _is(path.is_dir):
             inside = sorted(p for p in path.rglob("*") if p.is_file() and format_of(p) is not None)
             if not inside:
                 raise ParameterError(f"folder {str(path)!r} has no {KNOWN_SUFFIXES} files")
             paths += inside
         else:
-            matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True))
+            matches = glob.glob(str(source), recursive=True) if "\0" not in str(source) else []
             if not matches:
                 raise ParameterError(_no_file(str(source)))
-            paths += matches
+            paths += sorted(Path(match) for match in matches)
     for path in paths:
         if str(path) != STDIN and format_ is None and format_of(path) is None:
             raise ParameterError(
@@ -51,11 +52,23 @@ def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Pa
     return paths
 
 
+def _is(question: Callable[[], bool]) -> bool:
+    """What is too long for a name, or has a NUL in it, is no file."""
+    try:
+        return question()
+    except (OSError, ValueError):
+        return False
+
+
 def _no_file(source: str) -> str:
-    # A list of texts that are no paths may be private items given by mistake: do not repeat them.
-    if format_of(Path(source)) is None and "/" not in source:
-        return "there is no such file, and a text or list of texts is read as the names of files"
-    return f"there is no file {source!r}"
+    # A list of texts that are no paths may be private texts given by mistake: do not repeat them.
+    named = format_of(Path(source)) is not None and "\n" not in source and len(source) < 1000
+    if named or ("/" in source and not re.search(r"\s", source)):
+        return f"there is no file {source!r}"
+    return (
+        "there is no such file, and a text or list of texts is read as the names of files; give "
+        "(user, text) pairs, a mapping of users to theirs, or a table"
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,8 +104,8 @@ def open_rows(
         return textual.rejoined(read, source) if piped else _open(path)
 
     if kind == "jsonl":
-        return Source(textual.read_json_lines(source, again, columns, what))
-    return Source(textual.read_csv(source, again, str(kind), columns, what))
+        return Source(textual.read_json_lines(source, again, columns, what, bool(spelled)))
+    return Source(textual.read_csv(source, again, str(kind), columns, what, bool(spelled)))
 
 
 def read_public_table(path: Path) -> pa.Table:
