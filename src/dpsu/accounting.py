@@ -56,7 +56,7 @@ def cost_of(plan: Plan) -> Cost:
     if not plan.private:
         raise ParameterError(
             "a ledger records what guarantees cost, and this release has none: drop insecure_seed "
-            "or allow_unproven, or make it without a ledger"
+            "or allow_unproven=True, or make it without a ledger"
         )
     return Cost(plan.privacy, shift_of(plan))
 

@@ -102,14 +102,3 @@ class Spending:
     ) -> None:
         if kind is None:
             self.done()
-
-
-def parse_budget(typed: str) -> tuple[float, float]:
-    """Epsilon and delta of "3,1e-5"."""
-    try:
-        epsilon, delta = (float(part) for part in typed.split(","))
-    except ValueError:
-        raise ParameterError(
-            f"budget={typed!r} is not an epsilon and a delta, such as 3,1e-5"
-        ) from None
-    return epsilon, delta

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsu.spending import Spending, parse_budget
+from dpsu.spending import Spending
 
 Command = Callable[..., Any]
 
@@ -40,6 +40,19 @@ def ledger_options(command: Command) -> Command:
 
 def spending_of(ledger: Path | None, dataset: str | None, budget: str | None) -> Spending:
     """What the options mean; the command calls `done` when its output is in place."""
-    parsed = None if budget is None else parse_budget(budget)
-    spending = Spending.of(ledger, dataset, parsed)
-    return spending.kept_open()
+    if ledger is None and (dataset is not None or budget is not None):
+        raise click.UsageError("--dataset and --budget go with --ledger")
+    if ledger is not None and dataset is None:
+        raise click.UsageError("--ledger needs --dataset: the name under which releases add up")
+    parsed = None if budget is None else parse_budget("--budget", budget)
+    return Spending.of(ledger, dataset, parsed).kept_open()
+
+
+def parse_budget(option: str, typed: str) -> tuple[float, float]:
+    """Epsilon and delta of "3,1e-5"."""
+    try:
+        epsilon, delta = (float(part) for part in typed.split(","))
+    except ValueError:
+        told = f"{option} {typed!r} is not an epsilon and a delta, such as 3,1e-5"
+        raise click.UsageError(told) from None
+    return epsilon, delta

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsu.cli.charges import parse_budget
 from dpsu.ledger import UNFINISHED, Account, Ledger
-from dpsu.spending import parse_budget
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ def ledger(file: Path, dataset: str | None, as_json: bool, set_budget: str | Non
     if set_budget is not None:
         if dataset is None:
             raise click.UsageError("--set-budget needs --dataset")
-        book.set_budget(dataset, parse_budget(set_budget))
+        book.set_budget(dataset, parse_budget("--set-budget", set_budget))
     names = book.datasets() if dataset is None else [dataset]
     accounts = [book.account(name) for name in names]
     if as_json:

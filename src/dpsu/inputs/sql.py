@@ -27,7 +27,7 @@ ROWS_AT_ONCE = 1 << 18
 BROKEN = "the query failed while its rows were read: a value cannot be converted or computed"
 # What PostgreSQL's codes mean to whoever typed the query; a code of two characters is a class.
 SQLSTATES = {
-    "42601": "it is not SQL that PostgreSQL understands",
+    "42601": "it is not one SELECT that PostgreSQL understands",
     "42P01": "there is no table of a name in it",
     "42703": "there is no column of a name in it",
     "42883": "there is no function or operator for its types",
@@ -95,6 +95,11 @@ class Query:
             parts = urlsplit(self.source)
             return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
         return "postgresql://..."
+
+    @property
+    def rows(self) -> str:
+        """The query as a table inside another; the line break ends a comment at its end."""
+        return f"({self.query.rstrip().rstrip(';')}\n) AS rows"
 
     def refuse_early(self) -> None:
         """Refuse what needs no connection to be refused."""
@@ -164,10 +169,9 @@ def _open_duckdb(query: Query, columns: Sequence[str], reading: contextlib.ExitS
 
     relation = _explained(lambda: connection.sql(query.query), explain)
     _pick(columns, relation.columns)
-    quoted = ", ".join('"{}"'.format(name.replace('"', '""')) for name in columns)
 
     def read() -> Any:
-        wanted = relation.project(quoted)
+        wanted = connection.sql(f"SELECT {_quoted(columns)} FROM {query.rows}")
         # Its name before DuckDB 1.4.
         name = "to_arrow_reader" if hasattr(wanted, "to_arrow_reader") else "fetch_arrow_reader"
         return getattr(wanted, name)(ROWS_AT_ONCE)
@@ -187,9 +191,14 @@ def _open_postgres(query: Query, columns: Sequence[str], reading: contextlib.Exi
     cursor = connection.cursor()
     reading.callback(cursor.close)
 
-    def run() -> Any:
+    # Inside a SELECT no other kind of statement will do: COPY writes files, even in a transaction
+    # that only reads.
+    def ask() -> list[str]:
         cursor.execute("SET TRANSACTION READ ONLY")
-        cursor.execute(query.query.rstrip().rstrip(";"))
+        return list(cursor.adbc_execute_schema(f"SELECT * FROM {query.rows}").names)
+
+    def run() -> Any:
+        cursor.execute(f"SELECT {_quoted(columns)} FROM {query.rows}")
         return cursor.fetch_record_batch()
 
     def explain(error: Exception) -> DpsuError:
@@ -197,26 +206,10 @@ def _open_postgres(query: Query, columns: Sequence[str], reading: contextlib.Exi
         told = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
         return DataError(BROKEN) if told is None else ParameterError(f"query: {told}")
 
+    _pick(columns, _explained(ask, explain))
     reader = _explained(run, explain)
     reading.callback(reader.close)
-    _pick(columns, reader.schema.names)
-    return _Projected(reader, list(columns))
-
-
-class _Projected:
-    """Batches of a reader with the wanted columns only."""
-
-    def __init__(self, reader: Any, columns: list[str]) -> None:
-        import pyarrow as pa
-
-        self._reader, self._columns = reader, columns
-        self.schema = pa.schema([reader.schema.field(name) for name in columns])
-
-    def __iter__(self) -> _Projected:
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._reader).select(self._columns)
+    return reader
 
 
 def _pick(columns: Sequence[str], existing: Sequence[str]) -> None:
@@ -226,6 +219,10 @@ def _pick(columns: Sequence[str], existing: Sequence[str]) -> None:
     for name in columns:
         if list(existing).count(name) > 1:
             raise ParameterError(f"the query has more than one column {name!r}; rename them")
+
+
+def _quoted(columns: Sequence[str]) -> str:
+    return ", ".join('"{}"'.format(name.replace('"', '""')) for name in columns)
 
 
 def _postgres() -> Any:
