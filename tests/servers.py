@@ -46,7 +46,7 @@ def postgres() -> Iterator[str | None]:
     (folder / "password").write_text(PASSWORD)
     if root:
         for path in (folder, folder / "password"):
-            shutil.chown(path, user)
+            shutil.chown(path, str(user))
 
     def run(program: str, *arguments: str) -> None:
         subprocess.run(

@@ -29,6 +29,7 @@ from dpsu.ledger import Ledger
 from dpsu.ngrams import plan_ngrams
 from dpsu.privacy import Privacy
 from tests.test_cli import Run, run  # noqa: F401
+from tests.test_docs import blocks
 from tests.test_leaks import MARK, NUMBER, assert_clean, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,12 +120,13 @@ def test_the_gaussian_account_is_that_of_dp_accounting() -> None:
     plans = [dpsu.plan(epsilon=e, delta=1e-6, mechanism="sieve") for e in (0.5, 1.0, 1.0, 2.0)]
     sums = total(map(cost_of, plans))
     accountant = pld_privacy_accountant.PLDAccountant(value_discretization_interval=1e-3)
-    for plan in plans:
-        accountant.compose(dp_event.GaussianDpEvent(plan.selection.sigma))  # type: ignore[union-attr]
+    scales: list[float] = [plan.selection.sigma for plan in plans]  # type: ignore[union-attr]
+    for scale in scales:
+        accountant.compose(dp_event.GaussianDpEvent(scale))
     for epsilon in (1.0, 2.0, 3.0):
         noise = float(sums.gaussian_delta(epsilon) - sums.novel)
         assert noise == pytest.approx(accountant.get_delta(epsilon), rel=0.02)
-        shift = math.sqrt(sum(1 / p.selection.sigma**2 for p in plans))  # type: ignore[union-attr]
+        shift = math.sqrt(math.fsum(scale**-2.0 for scale in scales))
         exact = norm.sf(epsilon / shift - shift / 2) - math.exp(epsilon) * norm.sf(
             epsilon / shift + shift / 2
         )
@@ -223,7 +225,7 @@ def test_budgets_are_set_once_and_changed_on_purpose(ledger: Ledger) -> None:
 def test_what_has_no_guarantee_is_not_recorded(ledger: Ledger, options: dict[str, Any]) -> None:
     with pytest.raises(dpsu.ParameterError, match="this release has none"):
         charge(ledger, **options)
-    candidates = [
+    candidates: list[dict[str, Any]] = [
         {"mechanism": "sieve"},
         {"mechanism": "greedy", "calibration": "paper", "allow_unproven": True},
     ]
@@ -248,7 +250,7 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
         ({"ledger": Ledger(book).spending("a"), "dataset": "b"}, "drop dataset"),
     ):  # fmt: skip
         with pytest.raises(dpsu.ParameterError, match=words):
-            dpsu.release(VISITS, epsilon=1, delta=1e-6, **options)  # type: ignore[arg-type]
+            dpsu.release(VISITS, epsilon=1, delta=1e-6, **options)
     assert not book.exists()
 
 
@@ -515,3 +517,25 @@ def test_a_charge_is_there_before_anything_is_read(ledger: Ledger) -> None:
     )
     assert seen
     assert set(seen) == {1}
+
+
+def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = ROOT / "docs" / "ledger.md"
+    rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
+    (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
+    (script,) = blocks(guide, "sh")
+    done = subprocess.run(
+        ["bash", "-ec", script.replace("dpsu ", f"{sys.executable} -m dpsu ")],
+        cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (shown,) = blocks(guide, "text")
+    # All of it but the times.
+    for line in shown.splitlines()[-4:]:
+        assert line in done.stdout
+    (tmp_path / "ledger.db").unlink()
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(guide, "python")
+    exec(compile(code, "ledger.md", "exec"), {})
+    assert (tmp_path / "items.txt").exists()
+    assert [e.state for e in Ledger("ledger.db").account("visits").entries] == ["done"] * 2

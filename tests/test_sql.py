@@ -16,9 +16,11 @@ import pytest
 import dpsu
 from dpsu.inputs import sql
 from tests import servers
+from tests.test_docs import blocks
 from tests.test_inputs import SETTINGS, arrow, make_rows
 from tests.test_leaks import MARK, assert_clean, chain
 
+ROOT = Path(__file__).resolve().parent.parent
 KINDS = ["duckdb", "postgresql"]
 Sources = Callable[[str], str]
 
@@ -244,3 +246,31 @@ def test_drivers_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_codes_of_errors_are_known_by_class() -> None:
     assert {len(code) for code in sql.SQLSTATES} == {2, 5}
+
+
+def test_the_examples_of_the_guide_run(
+    source: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = ROOT / "docs" / "sql.md"
+    with duckdb.connect(tmp_path / "shop.db") as shop:
+        shop.execute(
+            "create table visits as select range // 2 as person, 'bread' as product from range(600)"
+        )
+    first, second = (
+        b.replace("dpsu ", f"{sys.executable} -m dpsu ", 1) for b in blocks(guide, "sh")
+    )
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["bash", "-ec", first], check=True, timeout=300)
+    assert Path("items.txt").read_text() == "bread\n"
+    space: dict[str, Any] = {}
+    exec(compile(blocks(guide, "python")[0], "sql.md", "exec"), space)
+    assert space["result"].items == ("bread",)
+    uri = source("postgresql")
+    execute(
+        uri,
+        "create table visits as select gen_random_uuid() as person_id, 'milk' as product, 2025 as "
+        "year from generate_series(1, 300)",
+    )
+    typed = second.replace("postgresql://analyst@db.example.org/shop", f"'{uri}'")
+    subprocess.run(["bash", "-ec", typed], check=True, timeout=300)
+    assert Path("items.txt").read_text() == "milk\n"

@@ -118,10 +118,11 @@ class Ledger:
     ...     result.write(pathlib.Path(folder.name) / "items.txt")
     >>> ledger.account("visits").entries[0].state
     'done'
-    >>> dpsu.release(visits, epsilon=2, delta=1e-5, ledger=ledger, dataset="visits")
-    Traceback (most recent call last):
-    ...
-    dpsu.errors.BudgetError: this release costs (2, 1e-05), ...
+    >>> try:
+    ...     dpsu.release(visits, epsilon=3, delta=1e-5, ledger=ledger, dataset="visits")
+    ... except dpsu.BudgetError:
+    ...     print("refused")
+    refused
     >>> folder.cleanup()
     """
 

@@ -74,16 +74,15 @@ def _words(account: Account) -> list[str]:
     """What is spent and what is left, by both accounts."""
     spent, budget = account.total, account.budget
     at = spent.gaussian_epsilon(budget.delta)
-    gaussian = "more than can be told" if at is None else f"epsilon {at:.4g}"
+    gaussian = "more" if at is None else f"epsilon {at:.4g}"
     left = max(0.0, budget.epsilon - float(spent.epsilon)), budget.delta - float(spent.delta)
-    left_gaussian = 0.0 if at is None else max(0.0, budget.epsilon - at)
     unfinished = sum(entry.state == UNFINISHED for entry in account.entries)
     lines = [
         f"budget: epsilon {budget.epsilon:g}, delta {budget.delta:g}",
         f"spent, sums: epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.4g}; "
         f"left: epsilon {left[0]:.4g}, delta {max(0.0, left[1]):.4g}",
-        f"spent, Gaussian releases as one: {gaussian} at delta {budget.delta:g}; "
-        f"left: epsilon {left_gaussian:.4g}",
+        f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
+        f"{budget.delta:g}",
         "A release is refused when it exceeds both.",
     ]
     if unfinished:

@@ -66,7 +66,7 @@ class Query:
     >>> folder = tempfile.TemporaryDirectory()
     >>> file = pathlib.Path(folder.name) / "shop.db"
     >>> with duckdb.connect(file) as shop:
-    ...     _ = shop.execute("create table visits as select range as person from range(1000)")
+    ...     _ = shop.execute("create table visits as select range // 2 as person from range(999)")
     >>> visits = dpsu.Query(f"duckdb:{file}", "select person, 'bread' as product from visits")
     >>> dpsu.release(visits, user="person", item="product", epsilon=1, delta=1e-6).items
     ('bread',)
