@@ -298,6 +298,10 @@ def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(dpsu.ParameterError, match="there is no"):
             dpsu.release(data, user="usr", **given)
+    with pytest.raises(dpsu.DpsuError, match=r"no\.json"):
+        dpsu.release(VISITS, text="t", tokenizer=str(tmp_path / "no.json"), **given)
+    with pytest.raises(dpsu.ParameterError, match="tune_fraction"):
+        dpsu.select(VISITS, [SURE], tune_fraction=2.0, **given)
     assert not ledger.path.exists()
 
 

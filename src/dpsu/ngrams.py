@@ -200,7 +200,7 @@ def ngrams(
         tell("reading", texts_read)
 
     if spending.path is not None:
-        refuse_by_names(data, (user, text, None), format)
+        refuse_by_names(data, (user, text, None), format, tokenizer)
         spending.charge(plan)
     tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):

@@ -350,7 +350,7 @@ def release(
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     if spending.path is not None:
-        refuse_by_names(data, (user, text or item, count), format)
+        refuse_by_names(data, (user, text or item, count), format, tokenizer)
         spending.charge(chosen, choice=None if auto_budget is None else AUTO)
     tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):

@@ -172,6 +172,7 @@ def select(
             if name in options:
                 raise ParameterError(f"candidates must not contain {name!r}; it is one for all")
     repeated = repetition(privacy, expected_runs)
+    part = None if tune_fraction is None else number("tune_fraction", tune_fraction, 0.001, 0.9)
     source = text_source(text, tokenizer, ngrams, count=count)
     shared = {
         "user": user, "item": item, "text": text, "tokenizer": tokenizer, "ngrams": ngrams,
@@ -184,7 +185,7 @@ def select(
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     memory = Memory(parse_size(memory_limit))
     if spending.path is not None:
-        refuse_by_names(data, (user, text or item, count), format)
+        refuse_by_names(data, (user, text or item, count), format, tokenizer)
         # One candidate without a guarantee leaves none to the whole.
         weakest = min(finals, key=lambda final: final.private)
         spending.charge(weakest, choice="select")
@@ -197,7 +198,7 @@ def select(
         len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta,
         tune_fraction,
     )  # fmt: skip
-    if tune_fraction is None:
+    if part is None:
         best, items = _best(trials, pairs, key, repeated)
         told = replace(
             trials[best],
@@ -207,7 +208,6 @@ def select(
         )
         spending.returned()
         return Release(told, items)
-    part = number("tune_fraction", tune_fraction, 0.001, 0.9)
     sample, others = _split(pairs, part, key)
     best, _ = _best(trials, sample, key, repeated)
     from dpsu.engines import local

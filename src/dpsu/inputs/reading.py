@@ -107,9 +107,16 @@ def read_columns(
 
 
 def refuse_by_names(
-    data: Any, names_typed: tuple[str, str, str | None], format: str | None
+    data: Any,
+    names_typed: tuple[str, str, str | None],
+    format: str | None,
+    tokenizer: str | Split | None = None,
 ) -> None:
-    """Refuse what names of files and columns alone say is wrong; no row is read."""
+    """Refuse what names of files, columns and tokenizers alone say is wrong; no row is read."""
+    if tokenizer is not None:
+        from dpsu.text.tokenizing import tokenize_by
+
+        tokenize_by(tokenizer)
     names = [name for name in names_typed if name]
     if isinstance(data, Query):
         data.refuse_early()
