@@ -172,7 +172,7 @@ def _open_duckdb(query: Query, columns: Sequence[str], reading: contextlib.ExitS
 
     def read() -> Any:
         wanted = connection.sql(f"SELECT {_quoted(columns)} FROM {query.rows}")
-        # Its name before DuckDB 1.4.
+        # Older versions of DuckDB have the second name only.
         name = "to_arrow_reader" if hasattr(wanted, "to_arrow_reader") else "fetch_arrow_reader"
         return getattr(wanted, name)(ROWS_AT_ONCE)
 
