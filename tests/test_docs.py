@@ -54,6 +54,10 @@ def test_the_shell_examples_of_the_readme_run(tmp_path: Path) -> None:
 
     table = pyarrow.csv.read_csv(tmp_path / "visits" / "1.csv.gz")
     pyarrow.parquet.write_table(table, tmp_path / "visits.parquet")
+    import duckdb
+
+    with duckdb.connect(tmp_path / "shop.db") as shop:
+        shop.execute(f"create table visits as from '{tmp_path}/visits.parquet'")
     shell = [b for b in blocks(ROOT / "README.md", "sh") if "dpsu release" in b]
     script, texts = shell
     posts = "".join(f'w{u},"So long, and thanks for the fish"\n' for u in range(300))

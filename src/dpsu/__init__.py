@@ -2,14 +2,18 @@
 
 from dpsu.audit import Audit, audit
 from dpsu.errors import (
+    BudgetError,
     DataError,
     DataWarning,
     DpsuError,
+    LedgerError,
     MissingLibraryError,
     OutputError,
     ParameterError,
     ResourceError,
 )
+from dpsu.inputs.sql import Query
+from dpsu.ledger import Ledger
 from dpsu.ngrams import ngrams
 from dpsu.plan import Plan
 from dpsu.planning import plan
@@ -21,14 +25,18 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
+    "BudgetError",
     "DataError",
     "DataWarning",
     "DpsuError",
+    "Ledger",
+    "LedgerError",
     "MissingLibraryError",
     "OutputError",
     "ParameterError",
     "Plan",
     "Privacy",
+    "Query",
     "Release",
     "ResourceError",
     "audit",

@@ -16,6 +16,7 @@ import dpsu
 from dpsu.cli.audit import audit
 from dpsu.cli.demo import demo
 from dpsu.cli.interrupts import leave_interrupted, listen
+from dpsu.cli.ledger import ledger
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.ngrams import ngrams
 from dpsu.cli.plan import plan
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (audit, demo, mechanisms, ngrams, plan, release, tokenizer):
+for command in (audit, demo, ledger, mechanisms, ngrams, plan, release, tokenizer):
     cli.add_command(command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from dpsu.inputs.textual import ReadTable
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
 
 
-def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Path]:
+def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None) -> list[Path]:
     """Paths behind names, globs and folders; nothing that was asked for may be missing."""
     if [str(source) for source in sources].count(STDIN) > 1:
         raise ParameterError("standard input was given twice; it can be read once")
@@ -106,6 +107,21 @@ def open_rows(
     if kind == "jsonl":
         return Source(textual.read_json_lines(source, again, columns, what, bool(spelled)))
     return Source(textual.read_csv(source, again, str(kind), columns, what, bool(spelled)))
+
+
+def check_columns(path: Path, columns: Sequence[str], format_: str | None) -> None:
+    """Find out that a column is missing from what a file says of itself, without a row of it.
+
+    JSON lines and standard input say nothing before they are read.
+    """
+    kind, what = format_ or format_of(path), f"{path.name!r}"
+    if str(path) == STDIN or kind == "jsonl" or path.stat().st_size == 0:
+        return
+    if kind == "parquet":
+        broken = f"{what} is not a Parquet file, or it is damaged"
+        pick(columns, without_values(lambda: pa.parquet.read_schema(path), broken).names, what)
+    else:
+        textual.read_header(_open(path), str(kind), columns, what)
 
 
 def read_public_table(path: Path) -> pa.Table:

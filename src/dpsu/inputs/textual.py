@@ -31,6 +31,7 @@ Again = Callable[[bytes], Any]
 BLOCK, BLOCK_OF_TEXTS = 1 << 23, 1 << 26
 LOOK_AHEAD, LONGEST_LOOK_AHEAD = 1 << 20, 1 << 26
 LONGEST_HEADER = 1 << 20
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
 
 
@@ -38,28 +39,9 @@ def read_csv(
     source: Any, again: Again, kind: str, columns: Sequence[str], what: str, texts: bool = False
 ) -> Iterator[ReadTable]:
     """Columns of a CSV or TSV file with a header, as text, block by block."""
-    delimiter = "\t" if kind == "tsv" else ","
     block = BLOCK_OF_TEXTS if texts else BLOCK
-    broken = (
-        f"{what} is not {kind.upper()} in UTF-8: cells do not line up under the header, bytes "
-        f"cannot be decoded, or a row has more than {block >> 20} MB"
-    )
-    first = without_values(lambda: _first_line(source), broken)
-    if first.startswith(COMPRESSED):
-        raise DataError(f"{what} looks compressed; its name must say so, or decompress it first")
-    header = without_values(
-        lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=delimiter)), broken
-    )
-    if len(header) == 1 and header[0].count(";") >= 1 and columns[0] not in header:
-        raise ParameterError(
-            f"the header of {what} is one column; is the separator a semicolon? dpsu reads commas "
-            "(csv) or tabs (tsv)"
-        )
-    pick(columns, header, what, typed=False)
-    for name in columns:
-        if header.count(name) > 1:
-            raise ParameterError(f"{what} has more than one column {name!r}; rename them")
-
+    delimiter, broken = DELIMITERS[kind], _broken(kind, what, block)
+    first = read_header(source, kind, columns, what)
     reader = without_values(
         lambda: pa.csv.open_csv(
             again(first),
@@ -78,6 +60,34 @@ def read_csv(
     )
     # An empty one first: a column without rows has a type all the same.
     return chain([partial(pa.Table.from_batches, [], reader.schema)], tables_of(reader, broken))
+
+
+def read_header(source: Any, kind: str, columns: Sequence[str], what: str) -> bytes:
+    """The bytes of the header of a CSV or TSV file, which must have the wanted columns."""
+    delimiter, broken = DELIMITERS[kind], _broken(kind, what)
+    first = without_values(lambda: _first_line(source), broken)
+    if first.startswith(COMPRESSED):
+        raise DataError(f"{what} looks compressed; its name must say so, or decompress it first")
+    header = without_values(
+        lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=delimiter)), broken
+    )
+    if len(header) == 1 and header[0].count(";") >= 1 and columns[0] not in header:
+        raise ParameterError(
+            f"the header of {what} is one column; is the separator a semicolon? dpsu reads commas "
+            "(csv) or tabs (tsv)"
+        )
+    pick(columns, header, what, typed=False)
+    for name in columns:
+        if header.count(name) > 1:
+            raise ParameterError(f"{what} has more than one column {name!r}; rename them")
+    return first
+
+
+def _broken(kind: str, what: str, block: int = BLOCK) -> str:
+    return (
+        f"{what} is not {kind.upper()} in UTF-8: cells do not line up under the header, bytes "
+        f"cannot be decoded, or a row has more than {block >> 20} MB"
+    )
 
 
 def read_json_lines(
