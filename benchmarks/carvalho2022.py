@@ -38,7 +38,10 @@ def experiments(runs: Runs) -> dict[str, Any]:
     """All tables and figures on one corpus."""
     corpus = runs.corpus
     policies = {name: _by_limit(runs, name) for name in POLICIES}
-    best = {name: max(sizes, key=lambda at: float(sizes[at]["size"])) for name, sizes in policies.items()}
+    best = {
+        name: max(sizes, key=lambda at: float(sizes[at]["size"]))
+        for name, sizes in policies.items()
+    }
     prior = next((name for name in BEST_PRIOR if name in corpus.priors), None)
     return {
         "tables": {
@@ -101,10 +104,13 @@ def thresholds() -> dict[str, dict[str, float]]:
         "GW": paper("greedy"),
         **{name: paper(name, max_items=FIGURE_LIMIT) for name in POLICIES},
     }
-    return {
-        name: {str(e): dpsu.plan(epsilon=e, delta=DELTA, **chosen).threshold for e in EPSILONS}
-        for name, chosen in mechanisms.items()
-    }
+    found: dict[str, dict[str, float]] = {}
+    for name, chosen in mechanisms.items():
+        for epsilon in EPSILONS:
+            threshold = dpsu.plan(epsilon=epsilon, delta=DELTA, **chosen).threshold
+            assert threshold is not None
+            found.setdefault(name, {})[str(epsilon)] = threshold
+    return found
 
 
 def _swept(

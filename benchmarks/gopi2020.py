@@ -53,7 +53,7 @@ def experiments(runs: Runs) -> dict[str, Any]:
             "5": table_2,
             "6": {name: _by_alpha(runs, name) for name in POLICIES},
         },
-        "top_users": [int(s) for s in np.sort(corpus.set_sizes)[::-1][[0, 9]]],
+        "top_users": [int(s) for s in np.sort(corpus.set_sizes)[::-1][:10][[0, -1]]],
         "zipf": zipf(corpus),
     }
 
@@ -93,8 +93,7 @@ def coverage(corpus: Corpus, table_2: dict[str, Any]) -> dict[str, Any]:
     for k in GOPI_TABLE_3:
         held = int((corpus.holders >= k).sum())
         shares = {
-            name: 100 * table_2[name][str(FIGURE_LIMIT)]["size"] / max(held, 1)
-            for name in POLICIES
+            name: 100 * table_2[name][str(FIGURE_LIMIT)]["size"] / max(held, 1) for name in POLICIES
         }
         found[str(k)] = {"held": held, **shares}
     return found

@@ -160,7 +160,9 @@ def expected_shares(items: pa.Array) -> NDArray[np.float64]:
     falls = np.concatenate(([0.0], np.cumsum(-exponents * np.diff(knots))))
     total = np.exp(np.interp(np.log(np.arange(1, int(ends[-1]) + 1)), knots, falls)).sum()
     ranks = np.array([int(word[1:]) for word in items.to_pylist()], np.float64)
-    return -np.expm1(-DRAWS * np.exp(np.interp(np.log(ranks), knots, falls)) / total)
+    chances: NDArray[np.float64] = np.exp(np.interp(np.log(ranks), knots, falls)) / total
+    shares: NDArray[np.float64] = -np.expm1(-DRAWS * chances)
+    return shares
 
 
 def shared_priors(folder: Path) -> dict[str, Prior]:
@@ -214,7 +216,11 @@ def interned(rows: pa.Table) -> Pairs:
         warnings.simplefilter("ignore")
         return intern(
             read(
-                rows, user="user", item="item", count="count", counted=True,
+                rows,
+                user="user",
+                item="item",
+                count="count",
+                counted=True,
                 key=Key.from_insecure_seed(0),
-            )  # fmt: skip
+            )
         )

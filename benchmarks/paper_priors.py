@@ -61,8 +61,8 @@ def made_up_prior(
             best = abs(found - correlation), counts
     assert best is not None
     counts = best[1]
-    known = np.flatnonzero(counts > 0)
-    return read_prior(pa.table({"item": items.take(pa.array(known)), "holders": counts[known]}))
+    at = np.flatnonzero(counts > 0)
+    return read_prior(pa.table({"item": items.take(pa.array(at)), "holders": counts[at]}))
 
 
 def _counts(rates: Floats, uniforms: Floats, overlap: float) -> Floats:

@@ -137,15 +137,13 @@ def reproduce(
     output: Path,
 ) -> int:  # fmt: skip
     """Run one paper's experiments on every corpus and write them; the exit code."""
-    warnings.simplefilter("ignore")
     path = chosen.output or output
     found = json.loads(path.read_text("utf-8")) if chosen.sets and path.exists() else {}
     sets: dict[str, Any] = found.get("sets", {})
     try:
-        with progress(title) as shown:
-            for corpus in paper_corpora.corpora(
-                chosen.data, users=chosen.users, only=chosen.sets
-            ):
+        with warnings.catch_warnings(), progress(title) as shown:
+            warnings.simplefilter("ignore")
+            for corpus in paper_corpora.corpora(chosen.data, users=chosen.users, only=chosen.sets):
                 published = bool(corpus.stands_for)
                 keys = chosen.keys if published else min(chosen.keys, chosen.shared_keys)
                 runs = Runs(corpus, keys=keys, figure_keys=chosen.figure_keys, shown=shown)
@@ -154,9 +152,14 @@ def reproduce(
                     **described(corpus), "keys": keys, "figure_keys": runs.figure_keys,
                     **experiments(runs), "seconds": round(time.perf_counter() - began, 1),
                 }  # fmt: skip
+                _write(path, sets)
     except DpsuError as error:
         to_stderr(f"error: {error}")
         return 2
+    return 0
+
+
+def _write(path: Path, sets: dict[str, Any]) -> None:
     result = {
         "date": datetime.now(UTC).date().isoformat(),
         "dpsu": dpsu.__version__,
@@ -166,7 +169,6 @@ def reproduce(
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0
 
 
 def described(corpus: Corpus) -> dict[str, Any]:

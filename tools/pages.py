@@ -4,7 +4,7 @@
     python -m tools.pages --check  fail if one of them is not what it would be
 
 README.md and SECURITY.md are written once and shown twice; the help of every command is printed by
-the command itself; speed and yields are what the benchmarks last measured.
+the command itself; speed, yields and the papers' experiments are what was last measured.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def pages() -> dict[Path, str]:
         DOCS / "cli.md": _command_line(),
         DOCS / "speed.md": _speed(),
         DOCS / "yields.md": _yields(),
+        DOCS / "papers.md": _papers(),
     }
 
 
@@ -64,6 +65,12 @@ def _yields() -> str:
 
     found = json.loads(yields.RESULTS.read_text("utf-8"))
     return f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n"
+
+
+def _papers() -> str:
+    from benchmarks import paper_page
+
+    return paper_page.page()
 
 
 def _help(command: click.Command, name: str) -> str:

@@ -12,6 +12,8 @@ import matplotlib as mpl
 from benchmarks import speed, yields
 from matplotlib import pyplot as plt
 
+from tools.paper_plots import plot_papers
+
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 SHOWN = {
     "duckdb": ("DuckDB, not private", "#888888", "s"),
@@ -79,6 +81,7 @@ def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     plot_speed(IMAGES / "speed.svg")
     plot_yields(IMAGES / "yields.svg")
+    plot_papers(IMAGES)
 
 
 if __name__ == "__main__":

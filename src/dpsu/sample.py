@@ -203,5 +203,9 @@ def reddit_like(
     guide = np.searchsorted(cumulative, slot_starts, side="right").astype(np.int32)
     user, ranks, counts = _draw_rows(sizes, cumulative, guide, key, users)
     return pa.table(
-        {"user": pa.array(user), "item": _item_column(ranks, len(cumulative)), "count": pa.array(counts)}
+        {
+            "user": pa.array(user),
+            "item": _item_column(ranks, len(cumulative)),
+            "count": pa.array(counts),
+        }
     )
