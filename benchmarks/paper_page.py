@@ -71,7 +71,8 @@ def page(gopi: Path = gopi2020.OUTPUT, carvalho: Path = carvalho2022.OUTPUT) -> 
     parts += _carvalho(second["sets"], beside)
     parts += ["", "## What the papers conclude", "", *_claims(first["sets"], second["sets"])]
     parts += ["", "## Deviations above 10 %", "", *_deviations(beside)]
-    parts += ["", _colophon(first), "", _colophon(second)]
+    parts += ["", "## Runs", ""]
+    parts += _colophon({"Gopi": first["sets"], "Carvalho": second["sets"]})
     return "\n".join(parts) + "\n"
 
 
@@ -113,6 +114,7 @@ def _fit(beside: list[Compared]) -> list[str]:
             f"## {TITLES[name]}, beside the papers' Reddit data",
             *text,
             *_side_by_side(facts),
+            "",
         ]
     return parts
 
@@ -319,10 +321,14 @@ def _deviations(beside: list[Compared]) -> list[str]:
     return [lead, "", *table(("", "published", "here", "ratio", "why"), rows)] if rows else [lead]
 
 
-def _colophon(found: dict[str, Any]) -> str:
-    runs = ", ".join(
-        f"{TITLES[name]} {entry['keys']} keys ({entry['figure_keys']} for figures), "
-        f"{entry['seconds']:,.0f} s"
-        for name, entry in found["sets"].items()
-    )
-    return f"{found['date']}, dpsu {found['dpsu']}, {found['cores']} cores: {runs}."
+def _colophon(sets: Sets) -> list[str]:
+    rows = [
+        (
+            f"{paper}, {TITLES[name]}", entry["date"], entry["dpsu"], str(entry["cores"]),
+            str(entry["keys"]), str(entry["figure_keys"]), f"{entry['seconds']:,.0f}",
+        )
+        for paper, found in sets.items()
+        for name, entry in found.items()
+    ]  # fmt: skip
+    head = ("", "date", "dpsu", "cores", "keys", "keys for figures", "seconds")
+    return table(head, rows)

@@ -138,8 +138,8 @@ def reproduce(
 ) -> int:  # fmt: skip
     """Run one paper's experiments on every corpus and write them; the exit code."""
     path = chosen.output or output
-    found = json.loads(path.read_text("utf-8")) if chosen.sets and path.exists() else {}
-    sets: dict[str, Any] = found.get("sets", {})
+    # Sets that are not run now keep what was measured before, each with its own date.
+    sets: dict[str, Any] = json.loads(path.read_text("utf-8"))["sets"] if path.exists() else {}
     try:
         with warnings.catch_warnings(), progress(title) as shown:
             warnings.simplefilter("ignore")
@@ -160,20 +160,18 @@ def reproduce(
 
 
 def _write(path: Path, sets: dict[str, Any]) -> None:
-    result = {
+    ordered = {"sets": {name: sets[name] for name in paper_corpora.TITLES if name in sets}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+
+
+def described(corpus: Corpus) -> dict[str, Any]:
+    """What a corpus is and what ran it, for the results."""
+    return {
         "date": datetime.now(UTC).date().isoformat(),
         "dpsu": dpsu.__version__,
         "cores": os.cpu_count(),
         "first_seed": FIRST_SEED,
-        "sets": {name: sets[name] for name in paper_corpora.TITLES if name in sets},
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-
-
-def described(corpus: Corpus) -> dict[str, Any]:
-    """What a corpus is, for the results."""
-    return {
         "stands_for": corpus.stands_for,
         "users": len(corpus.pairs.users),
         "pairs": int(corpus.set_sizes.sum()),
