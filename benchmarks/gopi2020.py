@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper_corpora import Corpus
+from benchmarks.paper_corpora import SEED, Corpus, interned
 from benchmarks.paper_numbers import (
     EPSILONS,
     FIGURE_LIMIT,
@@ -27,6 +27,7 @@ from benchmarks.paper_numbers import (
     SET_SIZES,
 )
 from benchmarks.paper_runs import RESULTS, Runs, paper, parsed, reproduce
+from dpsu.sample import reddit_like
 
 OUTPUT = RESULTS / "gopi2020.json"
 MECHANISMS = tuple(GOPI_TABLE_2)
@@ -55,7 +56,18 @@ def experiments(runs: Runs) -> dict[str, Any]:
         },
         "top_users": [int(s) for s in np.sort(corpus.set_sizes)[::-1][:10][[0, -1]]],
         "zipf": zipf(corpus),
+        **({"statistics_only": statistics_only(corpus)} if corpus.name == "synthetic" else {}),
     }
+
+
+def statistics_only(corpus: Corpus) -> dict[str, Any]:
+    """Table 2, one key, on a corpus that is not fitted to any result of the paper.
+
+    It tells what fitting to the sizes of the count mechanisms did to those of all others.
+    """
+    plain = interned(reddit_like(len(corpus.pairs.users), seed=SEED))
+    runs = Runs(Corpus("synthetic", plain), keys=1, figure_keys=1)
+    return {name: _by_limit(runs, name) for name in MECHANISMS}
 
 
 def _options(name: str, alpha: float) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def made_up_prior(
     factors = generator.standard_normal(len(rates))
     uniforms = generator.random(len(rates))
     best: tuple[float, Floats] | None = None
-    for spread in np.arange(0.2, 2.01, 0.1):
+    for spread in np.arange(0.2, 4.01, 0.1):
         drifted = rates * np.exp(spread * factors)
         counts = _counts(drifted, uniforms, overlap)
         known = counts > 0

@@ -25,16 +25,9 @@ REASONS: tuple[tuple[str, str, str, str, str], ...] = (
         "would put the first word at 340,950 holders, more than there are users.",
     ),
     (
-        "carvalho", "3", "correlation with enron", "synthetic",
-        "The lowest that lognormal factors give with a spread of up to 2 (a standard deviation of "
-        "e^2 = 7.4 times); more would leave nothing of the order of words, which the paper's "
-        "yields with enron, among its best, rule out. Its holders are mailboxes, far fewer than "
-        "texts, so that counts of common words are cut off: probably why the published one is low.",
-    ),
-    (
         "carvalho", "3", "vocabulary of imdb, shared reviews", ".*",
-        "The shared prior counts matches of [a-z0-9']+ in 100,000 reviews; the paper counts tokens "
-        "of nltk, which keeps punctuation and joined words as tokens, in 50,000.",
+        "Other words of other reviews: the shared prior counts matches of [a-z0-9']+ in 100,000 "
+        "reviews, the paper tokens of nltk in 50,000. We have not told the two apart.",
     ),
 )  # fmt: skip
 
