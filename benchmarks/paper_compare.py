@@ -140,6 +140,12 @@ def _stand_in_priors(carvalho: dict[str, Any]) -> Iterator[Compared]:
             return
 
 
+def copied(entry: Compared) -> bool:
+    """Whether the published number is one of those that Gopi's Table 4 repeats by mistake."""
+    wrong = tuple(f"{at_limit('policy-gaussian', limit)}," for limit in (100, 200, 300))
+    return (entry.paper, entry.table) == ("gopi", "4") and entry.where.startswith(wrong)
+
+
 def at_limit(mechanism: str, limit: int) -> str:
     """A mechanism and its number of items per user, in words."""
     return f"{mechanism}, max_items {limit}"

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from benchmarks import carvalho2022, gopi2020, paper_corpora, paper_page, paper_reasons
+from benchmarks import (
+    carvalho2022,
+    gopi2020,
+    paper_compare,
+    paper_corpora,
+    paper_page,
+    paper_reasons,
+)
 from benchmarks import paper_numbers as published
 from benchmarks.paper_compare import Compared, compared
 from benchmarks.paper_priors import made_up_prior, overlap_and_correlation
@@ -81,7 +88,7 @@ def test_the_page_shows_everything(paths: tuple[Path, Path]) -> None:
     for private in ("Twitter", "Finance"):
         assert f"| {private}, here | files not given" in carvalho
     assert "| Reddit, here | files not given" not in carvalho
-    for lines in text.split("\n\n"):
+    for lines in text.strip().split("\n\n"):
         if lines.startswith("|"):
             assert len({line.count("|") for line in lines.split("\n")}) == 1, lines
 
@@ -178,6 +185,8 @@ def test_ratios_and_flags() -> None:
     assert at(2000).reason == paper_reasons.UNEXPLAINED
     copied = Compared("gopi", "4", "policy-gaussian, max_items 200, passes 1", "reddit", 10, 12)
     assert "copying error" in copied.reason
+    assert paper_compare.copied(copied)
+    assert not paper_compare.copied(at(2000))
 
 
 def test_what_was_last_measured_is_near_the_papers_or_explained() -> None:
