@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo postgres test lint audit bench docs clean
+.PHONY: demo postgres test lint audit bench papers docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -29,6 +29,14 @@ audit: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/speed.py S M
+	$(BIN)/python -m tools.plots
+	$(BIN)/python -m tools.pages
+
+# Without DATA, the made-up corpus only; with DATA=folder, whatever of the shared sets and of the
+# papers' own files the folder holds.
+papers: $(VENV)/.test
+	$(BIN)/python -m benchmarks.gopi2020 $(if $(DATA),--data "$(DATA)")
+	$(BIN)/python -m benchmarks.carvalho2022 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m tools.plots
 	$(BIN)/python -m tools.pages
 

@@ -34,6 +34,7 @@ def pages() -> dict[Path, str]:
         DOCS / "text-figures.md": _texts(),
         DOCS / "api.md": reference.page(),
         DOCS / "changelog.md": _moved((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
+        DOCS / "papers.md": _papers(),
     }
 
 
@@ -80,6 +81,12 @@ def _texts() -> str:
         for part in ("speed", "ngrams")
     )
     return f"# Text in figures\n\n{texts.tables(rates, sizes)}\n"
+
+
+def _papers() -> str:
+    from benchmarks import paper_page
+
+    return paper_page.page()
 
 
 def _help(command: click.Command, name: str) -> str:

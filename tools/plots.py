@@ -20,6 +20,7 @@ from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
 from dpsu.pairs import intern
+from tools.paper_plots import plot_papers
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 SHOWN = {
@@ -141,6 +142,7 @@ def main() -> None:
     plot_flow(IMAGES / "how-it-works.svg")
     plot_speed(IMAGES / "speed.svg")
     plot_yields(IMAGES / "yields.svg")
+    plot_papers(IMAGES)
 
 
 if __name__ == "__main__":
