@@ -66,6 +66,13 @@ class Guarded:
 
     step: Callable[[Batches], Batches]
 
+    @property
+    def __name__(self) -> str:
+        """What plans and web pages of a cluster show of it."""
+        turn = getattr(self.step, "turn", None)
+        name = type(self.step).__name__
+        return f"dpsu_{name}" if turn is None else f"dpsu_{name}_{turn}"
+
     def __call__(self, batches: Batches) -> Batches:
         """Do the step on one thread: a worker has one core, and there are as many workers."""
         threads.WORKERS = 1
