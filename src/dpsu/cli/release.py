@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import dpsu
+from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
 from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option, mechanism_options
 from dpsu.cli.progress import shown_progress
@@ -20,6 +21,7 @@ from dpsu.words import guarantee, summary
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @mechanism_options
 @format_option
+@engine_options
 @click.option(
     "--memory-limit",
     metavar="SIZE",
@@ -51,6 +53,7 @@ def release(
     report: Path | None,
     verbose: bool,
     quiet: bool,
+    engine: str,
     **options: Any,
 ) -> None:
     """Release the items of FILE... (parquet, csv, tsv, jsonl; .gz and .zst too; - is stdin).
@@ -66,9 +69,14 @@ def release(
         check_writable(output)
     if report is not None:
         check_writable(report, suffixes=())
+    if engine == "local":
+        refuse_for_local(options)
     with warnings.catch_warnings(record=True) as caught, shown_progress(quiet) as progress:
         warnings.simplefilter("always", dpsu.DataWarning)
-        result = interruptible(lambda: dpsu.release(list(files), progress=progress, **options))
+        if engine == "spark":
+            result = interruptible(lambda: release_on_spark(files, options))
+        else:
+            result = interruptible(lambda: dpsu.release(list(files), progress=progress, **options))
     if report is not None:
         as_json = report.suffix == ".json"
         write_text(report, (result.report_json() if as_json else result.report()) + "\n")

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +23,7 @@ from dpsu.engines.courses import course_of
 from dpsu.engines.parcels import COLUMNS
 from dpsu.engines.steps import FAILED, Blur, Count, Deal, Guarded, Job, Toss, Weigh
 from dpsu.engines.turns import Ask, Listen
-from dpsu.errors import DataError, DataWarning, ParameterError, ResourceError
+from dpsu.errors import DataError, DataWarning, DpsuError, ParameterError, ResourceError
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.keys import Key
@@ -31,7 +32,7 @@ from dpsu.policies import Count as CountPolicy
 from dpsu.policies import Reroute, Weighted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 T = TypeVar("T")
 
@@ -39,6 +40,11 @@ T = TypeVar("T")
 ROWS_IN_BUCKET = 1 << 20
 # Every bucket of users writes to every bucket of items: more of them would be too many messages.
 MOST_BUCKETS = 1 << 13
+# Of sessions and of Connect servers; Spark ignores what it does not know.
+CLEAN_UP = (
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled",
+    "spark.sql.shuffleDependency.fileCleanup.enabled",
+)
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TEXT = ("string", "void")
 
@@ -49,12 +55,11 @@ class Query:
 
     rows: DataFrame
     job: Job
-    missing: Observation
 
-    def items(self) -> DataFrame:
-        """The released items, in no order."""
+    def items(self, missing: Observation | None = None) -> DataFrame:
+        """The released items, in no order; `missing` observes how many rows are not complete."""
         course, item = course_of(self.job.plan), self._item
-        frame = self._dealt()
+        frame = self._dealt(missing)
         if course is None:
             given = _step(frame, Weigh(self.job), f"{item}, number bigint")
             return _step(_summed(given), Toss(self._lean), item)
@@ -72,9 +77,7 @@ class Query:
         from pyspark.sql import functions as f
 
         counted = f"{self._item}, number bigint"
-        # Told once already which rows were dropped.
-        quiet = replace(self, rows=self.rows)
-        held = _step(quiet._dealt(observed=False), Count(self._lean, released), counted)
+        held = _step(self._dealt(), Count(self._lean, released), counted)
         session = self.rows.sparkSession
         all_items = session.createDataFrame(pa.table({"item": released.cast(self.job.item_type)}))
         joined = all_items.join(_summed(held), "item", "left")
@@ -89,14 +92,14 @@ class Query:
     def _lean(self) -> Job:
         return replace(self.job, prior=None, public=None)
 
-    def _dealt(self, observed: bool = True) -> DataFrame:
+    def _dealt(self, missing: Observation | None = None) -> DataFrame:
         from pyspark.sql import functions as f
 
         rows = self.rows
-        if observed:
-            missing = f.col("user").isNull() | f.col("item").isNull()
+        if missing is not None:
+            incomplete = f.col("user").isNull() | f.col("item").isNull()
             rows = rows.observe(
-                self.missing, f.count_if(missing).alias("missing"), f.count(f.lit(1)).alias("rows")
+                missing, f.count_if(incomplete).alias("missing"), f.count(f.lit(1)).alias("rows")
             )
         return self._exchanged(_step(rows, Deal(self._lean), COLUMNS))
 
@@ -119,12 +122,12 @@ def query(
     partitions: int | None = None,
 ) -> Query:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
-    from pyspark.sql import Observation
-
     refuse_sequential(plan)
-    pick([plan.user, plan.item], frame.columns)
-    types = {name: frame.select(_column(name)).schema[0].dataType for name in frame.columns
-             if name in (plan.user, plan.item)}  # fmt: skip
+    if plan.user == plan.item:
+        raise ParameterError(f"user and item must be different columns, not {plan.user!r} twice")
+    names = pick([plan.user, plan.item], failing_quietly(lambda: frame.columns))
+    chosen = failing_quietly(lambda: frame.select(*map(_column, names)).schema)
+    types = dict(zip(names, (column.dataType for column in chosen), strict=True))
     columns = [
         _column(name).cast(_id_type(name, types[name])).alias(alias)
         for name, alias in ((plan.user, "user"), (plan.item, "item"))
@@ -138,15 +141,19 @@ def query(
     if public is not None:
         public.as_type(item_type)
     job = Job(plan, key, partitions, item_type, prior, public, strict)
-    return Query(rows, job, Observation())
+    return Query(rows, job)
 
 
 def run(query: Query) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
-    job = query.job
-    table = failing_quietly(query.items().toArrow)
-    found = pa.concat_arrays([pa.nulls(0, _id_arrow(job)), *table["item"].cast(_id_arrow(job)).chunks])
-    _tell(query)
+    from pyspark.sql import Observation
+
+    job, missing = query.job, Observation()
+    with _cleaned_up(query.rows.sparkSession):
+        table = failing_quietly(lambda: query.items(missing).toArrow())
+    type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
+    found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
+    _tell(job, missing.get)
     if job.public is not None:
         found = pa.concat_arrays([found, job.public.as_type(found.type)])
     return found.take(pc.sort_indices(found))
@@ -154,7 +161,8 @@ def run(query: Query) -> pa.Array:
 
 def count(query: Query, released: pa.Array) -> pa.Array:
     """Noisy numbers of users of the released items, in their order."""
-    table = failing_quietly(query.counts(released).toArrow)
+    with _cleaned_up(query.rows.sparkSession):
+        table = failing_quietly(lambda: query.counts(released).toArrow())
     at = pc.index_in(released, value_set=table["item"].cast(released.type).combine_chunks())
     return table["number"].combine_chunks().take(at)
 
@@ -177,6 +185,8 @@ def failing_quietly(act: Callable[[], T]) -> T:
             # About versions of pandas, which is not used.
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return act()
+    except DpsuError:
+        raise
     except Exception as error:
         told = str(error)
         condition = str(getattr(error, "getCondition", lambda: None)() or type(error).__name__)
@@ -225,13 +235,25 @@ def _id_type(name: str, type_: Any) -> str:
     )
 
 
-def _id_arrow(job: Job) -> pa.DataType:
-    return pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
+@contextmanager
+def _cleaned_up(session: SparkSession) -> Iterator[None]:
+    """Let Spark remove what exchanges wrote to disk when a query ends, not some time later."""
+    before = {name: session.conf.get(name, None) for name in CLEAN_UP}
+    try:
+        for name in CLEAN_UP:
+            session.conf.set(name, "true")
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
 
 
-def _tell(query: Query) -> None:
+def _tell(job: Job, seen: dict[str, Any]) -> None:
     """Warn the curator as the local engine does."""
-    plan, seen = query.job.plan, query.missing.get
+    plan = job.plan
     if seen["missing"]:
         warnings.warn(
             f"some rows have no {plan.user!r} or no {plan.item!r}; they were ignored",
@@ -240,6 +262,6 @@ def _tell(query: Query) -> None:
         )
     if seen["missing"] == seen["rows"]:
         told = f"no row has both {plan.user!r} and {plan.item!r}"
-        if query.job.strict:
+        if job.strict:
             raise DataError(f"{told}; check what was read")
         warnings.warn(f"{told}; nothing can be released", DataWarning, stacklevel=4)

@@ -251,7 +251,7 @@ def _by_home(home: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]
     """Buckets of items, each with the places of its items in a bucket of users, in order."""
     order = np.argsort(home, kind="stable")
     buckets, first = np.unique(home[order], return_index=True)
-    yield from zip(buckets.tolist(), np.split(order, first[1:]), strict=True)
+    yield from zip(buckets.tolist(), np.split(order, first)[1:], strict=True)
 
 
 def _contributions(own: dict[str, pa.Array], n_items: int) -> Contributions:
