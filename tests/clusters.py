@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from dpsu.engines.turns import Ask, Listen
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.
-OFFERED = [
+OFFERED: list[tuple[str, dict[str, Any]]] = [
     ("count-laplace", {"max_items": 4}),
     ("count-gaussian", {"max_items": 4, "min_users": 2}),
     ("weighted-laplace", {}),
@@ -42,9 +43,7 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
     """Sorted items, as the steps release them."""
     size = max(1, -(-len(table) // tasks))
     parts = [table.slice(first, size) for first in range(0, len(table), size)]
-    dealt = [
-        batch for part in parts for batch in Deal(job)(iter(part.to_batches(max_chunksize=7)))
-    ]
+    dealt = [batch for part in parts for batch in Deal(job)(iter(part.to_batches(max_chunksize=7)))]
     now = exchanged(dealt, tasks, rng)
     course = course_of(job.plan)
     if course is None:
@@ -74,12 +73,19 @@ def random_table(rng: np.random.Generator, kind: str, users: int = 300) -> pa.Ta
     ]
     rng.shuffle(rows)
     user_kind, item_kind = kind.split("-")
-    # One user in two spellings, composed and decomposed.
-    spelled = {"int": lambda u, k: u - 5, "text": lambda u, k: ("é" if k % 2 else "e\u0301") + str(u)}
-    named = {"int": lambda i: (i * 7919) % 31 - 3, "text": lambda i: f"ü {i}" if i % 3 else f"w{i}"}
+
+    def spelled(user: int, row: int) -> str | int:
+        """One user in two spellings, composed and decomposed."""
+        return user - 5 if user_kind == "int" else ("é" if row % 2 else "e\u0301") + str(user)
+
+    def named(item: int) -> str | int:
+        if item_kind == "int":
+            return (item * 7919) % 31 - 3
+        return f"ü {item}" if item % 3 else f"w{item}"
+
     return pa.table(
         {
-            "user": [spelled[user_kind](u, k) for k, (u, _) in enumerate(rows)],
-            "item": [named[item_kind](i) for _, i in rows],
+            "user": [spelled(user, row) for row, (user, _) in enumerate(rows)],
+            "item": [named(item) for _, item in rows],
         }
     )

@@ -22,10 +22,8 @@ class Flaky:
         context = TaskContext.get()
         assert context is not None
         first = context.attemptNumber() == 0
-        sent = 0
         for batch in self.step(batches):
             yield batch
-            sent += 1
             if first:
                 break
         if first and self.killed and context.partitionId() == 0:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 KINDS = ("text-text", "int-int", "int-text", "text-int")
-BUDGET = {"epsilon": 4.0, "delta": 0.05}
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 
 
 def both(df: DataFrame, table: pa.Table, seed: int, **options: Any) -> dpsu.Release:
@@ -39,22 +39,19 @@ def both(df: DataFrame, table: pa.Table, seed: int, **options: Any) -> dpsu.Rele
     return here
 
 
-@pytest.mark.parametrize(("mechanism", "options"), clusters.OFFERED, ids=str)
-def test_every_mechanism_agrees(
-    spark: SparkSession, mechanism: str, options: dict[str, Any]
-) -> None:
-    rng = np.random.default_rng(len(mechanism) + len(options))
+@pytest.mark.parametrize("nth", range(len(clusters.OFFERED)))
+def test_every_mechanism_agrees(spark: SparkSession, nth: int) -> None:
+    mechanism, options = clusters.OFFERED[nth]
+    rng = np.random.default_rng(nth)
     found = 0
-    for seed, kind in enumerate(KINDS):
-        table = clusters.random_table(rng, kind)
+    for seed in (nth % 4, (nth + 2) % 4):
+        table = clusters.random_table(rng, KINDS[seed])
         # As it comes, in one part, or by another column: partitions must not matter.
         df = spark.createDataFrame(table)
         df = [df, df.coalesce(1), df.repartition(5, "item"), df.repartition(2)][seed]
         partitions = (1, 2, 3, 7)[seed]
-        found += len(
-            both(df, table, seed, mechanism=mechanism, partitions=partitions, **options)
-        )
-    assert found > 5
+        found += len(both(df, table, seed, mechanism=mechanism, partitions=partitions, **options))
+    assert found > 3
 
 
 def test_the_default_agrees(spark: SparkSession) -> None:
@@ -118,11 +115,16 @@ def test_skew(spark: SparkSession, mechanism: str) -> None:
     from pyspark.sql import functions as f
 
     users, many = 40_000, 1_000_000
-    spread = [(np.arange(users), np.arange(users) % 500), (np.arange(0, users, 2), np.zeros(users // 2, int))]
+    spread = [
+        (np.arange(users), np.arange(users) % 500),
+        (np.arange(0, users, 2), np.zeros(users // 2, int)),
+    ]
     user = np.concatenate([u for u, _ in spread] + [np.full(many, -1)])
     item = np.concatenate([i for _, i in spread] + [np.arange(many)])
     table = pa.table({"user": user, "item": item})
-    wide = spark.range(many).select(f.lit(-1).cast("bigint").alias("user"), f.col("id").alias("item"))
+    wide = spark.range(many).select(
+        f.lit(-1).cast("bigint").alias("user"), f.col("id").alias("item")
+    )
     df = spark.createDataFrame(table.slice(0, len(table) - many)).union(wide)
     options = {"mechanism": mechanism, **({"rounds": 4} if mechanism == "sieve" else {})}
     assert len(both(df, table, 3, partitions=4, **options)) > 300
@@ -134,7 +136,7 @@ def test_the_release_does_not_depend_on_the_number_of_buckets(spark: SparkSessio
     options: dict[str, Any] = {"mechanism": "sips", "insecure_seed": 1, **BUDGET}
     found = {
         dpsu.spark.release(df, partitions=partitions, **options).released.items
-        for partitions in (1, 4, 30, None)
+        for partitions in (1, 12, None)
     }
     assert len(found) == 1
 

@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-BUDGET = {"epsilon": 4.0, "delta": 0.05}
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
 def sent_by_value() -> Any:
     """Workers know the package, not the tests."""
-    from pyspark import cloudpickle
+    from pyspark import cloudpickle as untyped
 
+    cloudpickle: Any = untyped
     cloudpickle.register_pickle_by_value(flaky)
     yield
     cloudpickle.unregister_pickle_by_value(flaky)
@@ -58,7 +59,13 @@ def test_every_task_fails_once_on_the_way(
 ) -> None:
     table = clusters.random_table(np.random.default_rng(2), "int-text")
     df = spark.createDataFrame(table)
-    given = {"mechanism": mechanism, "max_items": 4, "insecure_seed": 2, **options, **BUDGET}
+    given: dict[str, Any] = {
+        "mechanism": mechanism,
+        "max_items": 4,
+        "insecure_seed": 2,
+        **options,
+        **BUDGET,
+    }
     expected = dpsu.release(table, **given).items
     attempts: list[Any] = []
 
@@ -98,7 +105,7 @@ def test_a_job_that_dies_releases_nothing(
 def test_an_executor_is_killed(tmp_path: Path) -> None:
     table = clusters.random_table(np.random.default_rng(3), "int-text", 2000)
     pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
-    given = {"mechanism": "sieve", "insecure_seed": 3, "rounds": 8, **BUDGET}
+    given: dict[str, Any] = {"mechanism": "sieve", "insecure_seed": 3, "rounds": 5, **BUDGET}
     command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "spark" / "killing.py")]
     done = subprocess.run(
         [*command, str(tmp_path), str(tmp_path / "rows.parquet"), json.dumps(given)],

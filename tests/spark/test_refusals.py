@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-BUDGET = {"epsilon": 1.0, "delta": 1e-3}
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
 
 
 @pytest.mark.parametrize("mechanism", ["policy-laplace", "policy-gaussian", "greedy"])
 def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
     df = spark.createDataFrame([(1, "a")], "user int, item string")
-    with pytest.raises(dpsu.ParameterError, match="one after the other.*choose sieve"):
+    with pytest.raises(dpsu.ParameterError, match=r"one after the other.*choose sieve"):
         dpsu.spark.release(df, mechanism=mechanism, **BUDGET)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 NO_JAVA = (
-    f"Spark needs Java {OLDEST_JAVA} or newer, and none was found; install it (on Debian the package "
-    "openjdk-17-jre-headless), or set JAVA_HOME"
+    f"Spark needs Java {OLDEST_JAVA} or newer, and none was found; install it (on Debian the "
+    "package openjdk-17-jre-headless), or set JAVA_HOME"
 )
 CONNECT = "sc://"
 
@@ -31,7 +31,9 @@ def has_java() -> bool:
     if java is None:
         return False
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
     except (OSError, subprocess.SubprocessError):
         return False
     found = re.search(r'version "(\d+)', told.stderr + told.stdout)
@@ -48,17 +50,17 @@ def open_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     if master.startswith(CONNECT):
-        session: SparkSession = builder.remote(master).getOrCreate()
-        return session
-    if not has_java():
+        builder = builder.remote(master)
+    elif has_java():
+        _launch(master, settings)
+    else:
         raise ParameterError(NO_JAVA)
-    _launch(master, settings)
-    session = builder.getOrCreate()
+    session: SparkSession = builder.getOrCreate()
     return session
 
 
 def _launch(master: str, settings: Mapping[str, str]) -> None:
-    """Start Spark so that nothing it prints reaches the terminal: errors quote cells of the data."""
+    """Start Spark so that nothing it prints reaches the terminal: its errors quote cells."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -68,5 +70,6 @@ def _launch(master: str, settings: Mapping[str, str]) -> None:
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     for name, value in settings.items():
         conf.set(name, value)
-    gateway = launch_gateway(conf, {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
+    launch: Any = launch_gateway
+    gateway = launch(conf, {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
     SparkContext(conf=conf, gateway=gateway)

@@ -7,8 +7,8 @@ is run again makes the same again.
 
     rows -> Deal -> [to the bucket of the user] -> Weigh -> [sum by item] -> Toss -> items
 
-Every bucket of users is a small database, weighed by the code of the local engine; integer sums over
-buckets are those over all users. Mechanisms in rounds are in `dpsu.engines.turns`.
+Every bucket of users is a small database, weighed by the code of the local engine; integer sums
+over buckets are those over all users. Mechanisms in rounds are in `dpsu.engines.turns`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +85,9 @@ class Guarded:
         except Exception as error:
             # Its message may quote a cell: tell where it happened, not what it says.
             last = traceback.extract_tb(error.__traceback__)[-1]
-            failure = f"unexpected {type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
+            failure = (
+                f"unexpected {type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
+            )
         # Raised out here, the first error is not told as the context of this one.
         if failure:
             raise RuntimeError(FAILED + failure)
@@ -111,7 +112,10 @@ class Deal:
         items: list[pa.Array] = []
         rows = 0
         for batch in batches:
-            user, item = canonical(plan.user, batch.column(0)), canonical(plan.item, batch.column(1))
+            user, item = (
+                canonical(plan.user, batch.column(0)),
+                canonical(plan.item, batch.column(1)),
+            )
             if user.null_count or item.null_count:
                 if self.job.strict:
                     raise DataError(
@@ -170,10 +174,10 @@ def gathered(parcels: Iterable[Parcel]) -> dict[int, Pairs]:
 def _interned(rows: list[dict[str, pa.Array]]) -> Pairs:
     users, user_codes = _distinct([part["users"] for part in rows])
     items, item_codes = _distinct([part["items"] for part in rows])
-    blocks = [
-        Block(np.repeat(user, numbers(part["sizes"], np.int32)), item[numbers(part["codes"], np.int32)], None)
-        for part, user, item in zip(rows, user_codes, item_codes, strict=True)
-    ]  # fmt: skip
+    blocks = []
+    for part, user, item in zip(rows, user_codes, item_codes, strict=True):
+        sizes, codes = numbers(part["sizes"], np.int32), numbers(part["codes"], np.int32)
+        blocks.append(Block(np.repeat(user, sizes), item[codes], None))
     return Pairs(users, items, blocks)
 
 
@@ -217,13 +221,12 @@ class Toss:
         """The released items."""
         plan, key = self.job.plan, self.job.key
         for item, sums in _summed(batches):
-            named = item.is_valid()
-            if item.null_count:
-                local.refuse_too_many(plan, int(sums[~_flags(named)][0]))
-                item, sums = item.filter(named), sums[_flags(named)]
-            weights = local.above(plan, sums)
-            released = toss(plan.curve, weights, plan.policy.fraction_bits, Ids(item), key)
-            yield from items_only(Ids(item).take(np.flatnonzero(released)), self.job.item_type)
+            named = item.is_valid().to_numpy(zero_copy_only=False)
+            # The sum of no item is the number of users.
+            local.refuse_too_many(plan, int(sums[~named].sum()))
+            items, weights = Ids(item.drop_null()), local.above(plan, sums[named])
+            released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
+            yield from items_only(items.take(np.flatnonzero(released)), self.job.item_type)
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,8 +280,3 @@ def _summed(batches: Batches) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
         item = batch.column(0)
         type_ = pa.int64() if pa.types.is_integer(item.type) else pa.large_string()
         yield item.cast(type_), numbers(batch.column(1).cast(pa.int64()), np.int64)
-
-
-def _flags(array: pa.Array) -> NDArray[Any]:
-    flags: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return flags

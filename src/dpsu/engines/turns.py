@@ -48,7 +48,6 @@ from dpsu.mechanisms import OneShot
 from dpsu.pairs import Pairs
 
 
-
 @dataclass(repr=False)
 class _Inbox:
     """What came to one bucket: its own past, and messages by sender."""
@@ -207,9 +206,7 @@ class Listen:
         own["routes"] = code[np.concatenate([np.empty(0, np.int32), *routes.values()])]
         yield Parcel(bucket, ITEMS, bucket, pack(own))
 
-    def _hear(
-        self, inbox: _Inbox
-    ) -> tuple[Ids, State, dict[int, NDArray[np.int32]], NDArray[Any]]:
+    def _hear(self, inbox: _Inbox) -> tuple[Ids, State, dict[int, NDArray[np.int32]], NDArray[Any]]:
         """Items, their state after this turn, where each is known, and what to tell."""
         given: dict[int, NDArray[np.int64]] = {}
         present: NDArray[np.bool_] | None = None
@@ -233,9 +230,7 @@ class Listen:
         for sender, values in given.items():
             # An item stands in a route once, so that this adds as it should.
             weights[routes[sender]] += values
-        state, told = self.course.listen(
-            self.turn, items, state, weights, present, self.job.key
-        )
+        state, told = self.course.listen(self.turn, items, state, weights, present, self.job.key)
         return items, state, routes, told
 
 

@@ -59,9 +59,7 @@ class Reroute:
             kernels.weighted(start, stop, contributions.items, small, weights)
         return weights
 
-    def cut(
-        self, weights: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def cut(self, weights: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """What items keep of all they were given, and the part of it that each gives back."""
         import numpy as np
 
@@ -83,9 +81,7 @@ class Reroute:
             kernels.weighted(start, stop, contributions.items, large, weights)
         return weights
 
-    def _shares(
-        self, contributions: Contributions
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _shares(self, contributions: Contributions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Shares by size, of users who take part in rerouting and of those who do not."""
         share = Weighted(2, self.fraction_bits).shares(contributions)
         small, large = share.copy(), share.copy()
