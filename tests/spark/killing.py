@@ -66,7 +66,7 @@ def main() -> None:
             active = list(tracker.getActiveStageIds())
             first = min(active, default=None) if first is None else first
             # Some stages in: what the dead executor wrote must be made again.
-            if first is not None and max(active, default=0) >= first + 5:
+            if first is not None and max(active, default=0) >= first + 4:
                 victim = max(executors())
                 os.kill(victim, signal.SIGKILL)
                 killed.append(victim)

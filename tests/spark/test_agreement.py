@@ -16,7 +16,7 @@ from tests import clusters
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 KINDS = ("text-text", "int-int", "int-text", "text-int")
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}

@@ -14,7 +14,7 @@ import pytest
 from dpsu.engines.sessions import NO_JAVA
 from tests import clusters
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 SEEDED = ["--epsilon", "4", "--delta", "0.05", "--insecure-seed", "3", "--mechanism", "sips"]
 SPARK = ["--engine", "spark", "--master", "local[2]", "--spark-conf", "spark.driver.host=127.0.0.1"]

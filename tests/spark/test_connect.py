@@ -16,7 +16,7 @@ import dpsu
 from tests import clusters
 from tests.spark.test_costs_and_leaks import spelled
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -24,7 +24,7 @@ from tests import clusters
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 MODES = ("simple", "extended", "codegen", "cost", "formatted")
 # Turns of users and items; each takes one exchange to users and one to items.

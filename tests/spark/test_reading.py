@@ -16,7 +16,7 @@ from dpsu.inputs.lake import open_frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 CELLS = ['"a ""b"""', '"x\ny"', '""', "", "007", "é", " padded ", '"a,b"', "NA", "null"]
 SEEDED: dict[str, Any] = {

@@ -12,7 +12,7 @@ import dpsu.spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
 

@@ -35,8 +35,9 @@ from dpsu.plan import Plan
 
 Batches = Iterator[pa.RecordBatch]
 
-# So many rows are dealt at a time: sorted in little memory, and large enough parcels.
-ROWS_AT_ONCE = 1 << 20
+# So many rows are dealt at a time, sorted in little memory; with many buckets more, so that what
+# surrounds a parcel is small beside it.
+ROWS_AT_ONCE, ROWS_IN_PARCEL = 1 << 20, 1 << 9
 ROWS_IN_BATCH = 1 << 16
 FAILED = "dpsu step failed: "
 
@@ -110,7 +111,7 @@ class Deal:
         plan = self.job.plan
         users: list[pa.Array] = []
         items: list[pa.Array] = []
-        rows = 0
+        rows, enough = 0, max(ROWS_AT_ONCE, ROWS_IN_PARCEL * self.job.buckets)
         for batch in batches:
             user, item = (
                 canonical(plan.user, batch.column(0)),
@@ -127,7 +128,7 @@ class Deal:
             users.append(user)
             items.append(item)
             rows += len(user)
-            if rows >= ROWS_AT_ONCE:
+            if rows >= enough:
                 yield pa.concat_arrays(users), pa.concat_arrays(items)
                 users, items, rows = [], [], 0
         if rows:

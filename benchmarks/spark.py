@@ -1,0 +1,213 @@
+"""What a private release costs on Spark, beside the plain query that is not private.
+
+    python benchmarks/spark.py M                       ours against the plain query, table and JSON
+    python benchmarks/spark.py M --peer-python PYTHON  also PipelineDP, in another environment
+
+All of it runs in one session on ``local[2]``, in turn and three times over, after a first time that
+loads everything; the best of the three counts. Machines are noisy: read ratios. The plain query is
+`SELECT item, COUNT(DISTINCT user) FROM t GROUP BY item`, written to Parquet; ours are written too.
+PipelineDP 0.3 and PySpark do not live in our environment; PYTHON has both and runs it on RDDs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "spark.json"
+MASTER = "local[2]"
+EPSILON, DELTA, MAX_ITEMS = 3.0, math.exp(-10), 100
+REPEATS = 3
+PLAIN = "plain query"
+PEER = "PipelineDP"
+# Name, mechanism, options; with how many turns of users and items.
+OURS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "count-gaussian": ("count-gaussian", {"max_items": MAX_ITEMS}, 1),
+    "weighted-laplace": ("weighted-laplace", {"max_items": MAX_ITEMS}, 1),
+    "weighted-gaussian": ("weighted-gaussian", {"max_items": MAX_ITEMS}, 1),
+    "reroute": ("reroute", {"max_items": MAX_ITEMS}, 2),
+    "sips, 1 round": ("sips", {"max_items": MAX_ITEMS, "rounds": 1}, 1),
+    "sips": ("sips", {"max_items": MAX_ITEMS}, 3),
+    "sieve, 6 looks": ("sieve", {"rounds": 6}, 6),
+    "sieve": ("sieve", {}, 14),
+}
+
+
+def session() -> Any:
+    """Two cores, and this Python for workers."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(MASTER).appName("dpsu benchmark")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "4g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def works(spark: Any, path: Path, out: str) -> dict[str, Callable[[], int | None]]:
+    """What is measured, by name; ours tell how many items they released."""
+    from pyspark.sql import functions as f
+
+    import dpsu.spark
+
+    rows = spark.read.parquet(str(path))
+
+    def plain() -> None:
+        counted = rows.groupBy("item").agg(f.count_distinct("user"))
+        counted.write.mode("overwrite").parquet(out)
+
+    def ours(mechanism: str, options: dict[str, Any]) -> int:
+        found = dpsu.spark.release(
+            rows, epsilon=EPSILON, delta=DELTA, mechanism=mechanism, **options
+        )
+        found.items.write.mode("overwrite").parquet(out)
+        return len(found.released)
+
+    measured: dict[str, Callable[[], int | None]] = {PLAIN: plain}
+    for name, (mechanism, options, _) in OURS.items():
+        measured[name] = lambda m=mechanism, o=options: ours(m, o)  # type: ignore[misc]
+    return measured
+
+
+def compare(path: Path) -> dict[str, dict[str, Any]]:
+    """Seconds of everything, in turn."""
+    spark = session()
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for repeat in range(REPEATS + 1):
+            for name, work in works(spark, path, folder + "/out").items():
+                began = time.perf_counter()
+                released = work()
+                seconds = time.perf_counter() - began
+                print(f"{repeat} {name}: {seconds:.2f} s", file=sys.stderr, flush=True)
+                told = found.setdefault(name, {"seconds": math.inf, "cold_s": seconds})
+                if repeat:
+                    told["seconds"] = min(told["seconds"], seconds)
+                told["released"] = released
+    spark.stop()
+    return found
+
+
+def measure_peer(path: Path) -> dict[str, Any]:
+    """PipelineDP on RDDs of the same session: private partition selection by Gaussian counts."""
+    import pipeline_dp  # type: ignore[import-not-found]
+
+    spark = session()
+    seconds, released = math.inf, 0
+    for _ in range(2):
+        began = time.perf_counter()
+        rows = spark.read.parquet(str(path)).rdd.map(tuple)
+        budget = pipeline_dp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=DELTA)
+        backend = pipeline_dp.SparkRDDBackend(spark.sparkContext)
+        engine = pipeline_dp.DPEngine(budget, backend)
+        selected = engine.select_partitions(
+            rows,
+            pipeline_dp.SelectPartitionsParams(
+                max_partitions_contributed=MAX_ITEMS,
+                partition_selection_strategy=(
+                    pipeline_dp.PartitionSelectionStrategy.GAUSSIAN_THRESHOLDING
+                ),
+            ),
+            pipeline_dp.DataExtractors(
+                privacy_id_extractor=lambda row: row[0], partition_extractor=lambda row: row[1]
+            ),
+        )
+        budget.compute_budgets()
+        released = len(selected.collect())
+        seconds = min(seconds, time.perf_counter() - began)
+    spark.stop()
+    return {"seconds": seconds, "released": released}
+
+
+def further_rounds(engines: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Seconds of one more round of sips and of one more look of sieve."""
+    seconds = {name: told["seconds"] for name, told in engines.items()}
+    return {
+        "a further round of sips": (seconds["sips"] - seconds["sips, 1 round"]) / 2,
+        "a further look of sieve": (seconds["sieve"] - seconds["sieve, 6 looks"]) / 8,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """What was measured, as Markdown."""
+    engines, versions = result["engines"], result["versions"]
+    base = engines[PLAIN]["seconds"]
+    lines = [
+        f"{result['rows']:,} rows, {MASTER}, epsilon {EPSILON:g}, delta e^-10, at most {MAX_ITEMS} "
+        "items per user (sieve: 3000 scouted and 300 decided on):",
+        "",
+        "| | exchanges | seconds | x plain query | released |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, told in engines.items():
+        turns = OURS[name][2] if name in OURS else None
+        shown = f"{name} (not private)" if name == PLAIN else name
+        count = "" if told["released"] is None else f"{told['released']:,}"
+        exchanges = "" if turns is None else str(2 * turns)
+        seconds = told["seconds"]
+        lines.append(f"| {shown} | {exchanges} | {seconds:.1f} | {seconds / base:.2f} | {count} |")
+    for name, seconds in further_rounds(engines).items():
+        lines.append(f"| {name} | 2 | {seconds:.1f} | {seconds / base:.2f} | |")
+    told = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return "\n".join([*lines, "", f"{result['date']}, {result['cores']} cores, {told}."])
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    parser = argparse.ArgumentParser(description="Speed on Spark beside a plain GROUP BY.")
+    parser.add_argument("size", nargs="?", default="M")
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsu-speed")
+    parser.add_argument("--peer-python", metavar="PYTHON")
+    parser.add_argument("--measure-peer", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.measure_peer:
+        print(json.dumps(measure_peer(chosen.measure_peer)))
+        return
+    from datetime import UTC, datetime
+    from importlib.metadata import version
+
+    sys.path.insert(0, str(HERE.parent))
+    from benchmarks.speed import _rows, make
+
+    chosen.data.mkdir(parents=True, exist_ok=True)
+    path = make(chosen.size, "parquet", chosen.data)
+    engines = compare(path)
+    if chosen.peer_python:
+        command = [chosen.peer_python, __file__, "--measure-peer", str(path)]
+        told = subprocess.run(command, capture_output=True, text=True, check=True)
+        engines[PEER] = json.loads(told.stdout.splitlines()[-1])
+    result = {
+        "size": chosen.size,
+        "rows": _rows(path),
+        "engines": engines,
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "versions": {name: version(name) for name in ("dpsu", "pyspark", "numpy", "pyarrow")},
+    }
+    print(table(result))
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
