@@ -4,7 +4,7 @@
     python -m tools.pages --check  fail if one of them is not what it would be
 
 README.md and SECURITY.md are written once and shown twice; the help of every command is printed by
-the command itself; speed and yields are what the benchmarks last measured.
+the command itself; speed, yields and the tables about Spark are what the benchmarks last measured.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def pages() -> dict[Path, str]:
         DOCS / "cli.md": _command_line(),
         DOCS / "speed.md": _speed(),
         DOCS / "yields.md": _yields(),
+        DOCS / "spark.md": _spark(),
     }
 
 
@@ -64,6 +65,19 @@ def _yields() -> str:
 
     found = json.loads(yields.RESULTS.read_text("utf-8"))
     return f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n"
+
+
+def _spark() -> str:
+    """The page is written by hand, around tables of what was measured."""
+    from benchmarks import spark
+
+    result = json.loads(spark.RESULTS.read_text("utf-8"))
+    text = (DOCS / "spark.md").read_text(encoding="utf-8")
+    for name, made in (("measured", spark.table(result)), ("on paper", spark.on_paper(result))):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        _, _, after = rest.partition(f"<!-- end of {name} -->\n")
+        text = f"{before}<!-- {name} -->\n\n{made}\n\n<!-- end of {name} -->\n{after}"
+    return text
 
 
 def _help(command: click.Command, name: str) -> str:
