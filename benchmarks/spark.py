@@ -169,8 +169,8 @@ def table(result: dict[str, Any]) -> str:
 
 def distinct_items(draws: float, n_items: float, exponent: float = 1.05) -> float:
     """Expected number of different items among draws by Zipf popularity, ranks in bins."""
-    edges = [n_items ** (k / 2000) for k in range(2001)]
-    mass = [(high - low) * (low * high) ** (-exponent / 2) for low, high in pairwise(edges)]
+    edges = [math.pow(n_items, k / 2000) for k in range(2001)]
+    mass = [(high - low) * math.pow(low * high, -exponent / 2) for low, high in pairwise(edges)]
     total = sum(mass)
     return sum(
         (high - low) * -math.expm1(-draws * weight / total / (high - low))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -238,17 +238,22 @@ def _id_type(name: str, type_: Any) -> str:
 @contextmanager
 def _cleaned_up(session: SparkSession) -> Iterator[None]:
     """Let Spark remove what exchanges wrote to disk when a query ends, not some time later."""
-    before = {name: session.conf.get(name, None) for name in CLEAN_UP}
-    try:
-        for name in CLEAN_UP:
+    before: dict[str, str | None] = {}
+    for name in CLEAN_UP:
+        # Some services let nobody change settings; they clean up in their own way.
+        with suppress(Exception):
+            was = session.conf.get(name, None)
             session.conf.set(name, "true")
+            before[name] = was
+    try:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, value)
+            with suppress(Exception):
+                if value is None:
+                    session.conf.unset(name)
+                else:
+                    session.conf.set(name, value)
 
 
 def _tell(job: Job, seen: dict[str, Any]) -> None:
