@@ -45,6 +45,7 @@ CLEAN_UP = (
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled",
     "spark.sql.shuffleDependency.fileCleanup.enabled",
 )
+QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TEXT = ("string", "void")
 
@@ -181,7 +182,7 @@ def failing_quietly(act: Callable[[], T]) -> T:
     """Run a Spark action; what it says when it fails may quote cells, so it is not passed on."""
     condition = told = ""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _unlogged():
             # About versions of pandas, which is not used.
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return act()
@@ -233,6 +234,23 @@ def _id_type(name: str, type_: Any) -> str:
         f"column {name!r} has type {type_.typeName()}; users and items must be text or integers: "
         f"{hint}"
     )
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep PySpark from printing errors that quote cells before anybody can catch them."""
+    from pyspark.logger import PySparkLogger
+
+    # By PySpark's own class: loggers that it finds made by another it cannot use.
+    loggers = [PySparkLogger.getLogger(name) for name in QUOTING_LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
 
 
 @contextmanager
