@@ -257,7 +257,9 @@ def on_paper(result: dict[str, Any]) -> str:
             f"each parcel of {parcel} rows; a turn takes 4 bytes a pair for the sets, and for each "
             "item of each bucket 4 for its home, 4 for its route and 8 for each message. Core "
             f"seconds are those measured above: {per_pair * 1e6:.1f} microseconds a pair for the "
-            f"first turn, {per_look * 1e6:.2f} for a further look.",
+            f"first turn, {per_look * 1e6:.2f} for a further look. Every bucket of users writes to "
+            f"every bucket of items: {buckets**2:.1e} messages a turn and way, of "
+            f"{held / buckets:.0f} items each.",
         ]
     )
 

@@ -19,6 +19,7 @@ from dpsu.engines.steps import FAILED, Deal, Guarded, Job
 from dpsu.engines.turns import Ask, Listen
 from dpsu.ids import Ids
 from dpsu.inputs import public
+from dpsu.kernels import threads
 from dpsu.keys import Key
 from tests import clusters
 
@@ -86,7 +87,9 @@ def test_steps_can_be_sent_and_say_nothing_of_the_key() -> None:
             assert job.key.secret.hex() not in text
 
 
-def test_failures_tell_nothing() -> None:
+def test_failures_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORKERS", threads.WORKERS)  # a step takes one thread
+
     def fails(batches: Any) -> Any:
         yield next(batches)
         raise ValueError("alice bought a gun")
