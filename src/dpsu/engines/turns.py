@@ -290,4 +290,4 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 def _refuse_gaps(expected: dict[int, Any], messages: dict[int, Parcel]) -> None:
     """A message that is missing would silently change the result."""
     if expected.keys() != messages.keys():
-        raise AssertionError("a cluster lost or doubled messages between buckets")
+        raise AssertionError("a cluster lost or misled messages between buckets")
