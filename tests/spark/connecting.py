@@ -59,7 +59,7 @@ def main() -> None:
     port = free_port()
     server = start(port, folder)
     try:
-        deadline = time.time() + 120
+        deadline = time.time() + 600
         while time.time() < deadline and server.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

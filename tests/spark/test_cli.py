@@ -23,7 +23,7 @@ SPARK = ["--engine", "spark", "--master", "local[2]", "--spark-conf", "spark.dri
 def dpsu(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "dpsu", *arguments],
-        capture_output=True, text=True, timeout=200, check=False, env=os.environ | env,
+        capture_output=True, text=True, timeout=900, check=False, env=os.environ | env,
     )  # fmt: skip
 
 

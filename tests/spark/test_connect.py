@@ -33,7 +33,7 @@ def test_over_a_connection(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(ROOT / "tests" / "spark" / "connecting.py"),
          str(tmp_path), str(tmp_path / "rows.parquet"), json.dumps(asked)],
-        capture_output=True, text=True, timeout=240, check=False,
+        capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])

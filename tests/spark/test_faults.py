@@ -104,7 +104,7 @@ def test_an_executor_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "spark" / "killing.py")]
     done = subprocess.run(
         [*command, str(tmp_path), str(tmp_path / "rows.parquet"), json.dumps(given)],
-        capture_output=True, text=True, timeout=240, check=False, env=dict(os.environ),
+        capture_output=True, text=True, timeout=900, check=False, env=dict(os.environ),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
