@@ -29,6 +29,7 @@ audit: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/speed.py S M
+	$(BIN)/python benchmarks/spark.py M
 	$(BIN)/python -m tools.plots
 	$(BIN)/python -m tools.pages
 

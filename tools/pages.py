@@ -35,6 +35,7 @@ def pages() -> dict[Path, str]:
         DOCS / "api.md": reference.page(),
         DOCS / "changelog.md": _moved((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
         DOCS / "papers.md": _papers(),
+        DOCS / "spark.md": _spark(),
     }
 
 
@@ -87,6 +88,19 @@ def _papers() -> str:
     from benchmarks import paper_page
 
     return paper_page.page()
+
+
+def _spark() -> str:
+    """The page is written by hand, around tables of what was measured."""
+    from benchmarks import spark
+
+    result = json.loads(spark.RESULTS.read_text("utf-8"))
+    text = (DOCS / "spark.md").read_text(encoding="utf-8")
+    for name, made in (("measured", spark.table(result)), ("on paper", spark.on_paper(result))):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        _, _, after = rest.partition(f"<!-- end of {name} -->\n")
+        text = f"{before}<!-- {name} -->\n\n{made}\n\n<!-- end of {name} -->\n{after}"
+    return text
 
 
 def _help(command: click.Command, name: str) -> str:

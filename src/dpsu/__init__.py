@@ -1,5 +1,6 @@
 """Differentially private set union: release as many items as possible, prove what it costs."""
 
+from dpsu import spark as spark
 from dpsu.audit import Audit, audit
 from dpsu.errors import (
     BudgetError,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsu.inputs.formats import FORMATS
+from dpsu.inputs.formats import FORMATS, TABLE
 from dpsu.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
 
 Command = Callable[..., Any]
@@ -148,7 +148,7 @@ def format_option(command: Command) -> Command:
     """The format of input whose name does not say it."""
     return click.option(
         "--format",
-        type=click.Choice(FORMATS),
+        type=click.Choice([*FORMATS, TABLE]),
         help="Format of FILE if its name does not say it; standard input is CSV by default.",
     )(command)
 

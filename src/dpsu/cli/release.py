@@ -9,6 +9,7 @@ import click
 
 import dpsu
 from dpsu.cli.charges import ledger_options, spending_of
+from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
 from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option, mechanism_options, result_options
 from dpsu.cli.progress import shown_progress
@@ -21,6 +22,7 @@ from dpsu.cli.sources import data_of, source_options
 @source_options
 @mechanism_options
 @format_option
+@engine_options
 @click.option(
     "--auto-budget",
     type=float,
@@ -40,6 +42,7 @@ def release(
     report: Path | None,
     verbose: bool,
     quiet: bool,
+    engine: str,
     **options: Any,
 ) -> None:
     """Release the items of FILE... (parquet, csv, tsv, jsonl; .gz and .zst too; - is stdin).
@@ -52,9 +55,15 @@ def release(
     read = [*files, *(options[name] for name in also_read if options[name])]
     read += [] if ledger is None else [str(ledger)]
     output = prepared(read, output, report)
+    if engine == "local":
+        refuse_for_local(options)
     with told_warnings() as caught, shown_progress(quiet) as progress:
         result = interruptible(
-            lambda: dpsu.release(data, progress=progress, ledger=spending, **options)
+            lambda: (
+                release_on_spark(files, options | {"ledger": spending})
+                if engine == "spark"
+                else dpsu.release(data, progress=progress, ledger=spending, **options)
+            )
         )
     write_result(result, output, report, caught, verbose=verbose, quiet=quiet)
     spending.done()
