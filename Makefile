@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit bench docs clean
+.PHONY: demo postgres test lint audit bench papers docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -29,6 +29,15 @@ audit: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/speed.py S M
+	$(BIN)/python benchmarks/spark.py M
+	$(BIN)/python -m tools.plots
+	$(BIN)/python -m tools.pages
+
+# Without DATA, the made-up corpus only; with DATA=folder, whatever of the shared sets and of the
+# papers' own files the folder holds.
+papers: $(VENV)/.test
+	$(BIN)/python -m benchmarks.gopi2020 $(if $(DATA),--data "$(DATA)")
+	$(BIN)/python -m benchmarks.carvalho2022 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m tools.plots
 	$(BIN)/python -m tools.pages
 
@@ -36,7 +45,13 @@ docs: $(VENV)/.test
 	$(BIN)/python -m tools.pages
 	$(BIN)/mkdocs build --strict
 
-test: lint
+# Queries are tested against a real server where one can be had; without it those tests are skipped.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+		{ test "$$(id -u)" = 0 && apt-get install -y -qq postgresql >/dev/null 2>&1; } || \
+		echo "no PostgreSQL: its tests are skipped (Debian package postgresql)"
+
+test: lint postgres
 	$(BIN)/pytest -n 2
 
 clean:

@@ -394,3 +394,62 @@ def test_an_audit_from_the_shell(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert "greedy, tight: pass" in out
     assert "| canary, 1 item | delta |" in page.read_text()
+
+
+@pytest.fixture(scope="module")
+def posts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("posts") / "posts.csv"
+    rows = "".join(f'w{u},"Thanks for all the fish, secret{u}!"\n' for u in range(400))
+    path.write_text(f"writer,body\n{rows}")
+    return path
+
+
+def test_words_of_texts(run: Run, posts: Path) -> None:
+    code, out, err = run("release", posts, "--user", "writer", "--text", "body", *PRIVACY)
+    assert (code, out.split()) == (0, ["all", "fish", "for", "thanks", "the"])
+    assert "5 items released" in err
+    code, out, err = run(
+        "release", posts, "--user", "writer", "--text", "body", "--ngrams", "2", *PRIVACY
+    )
+    assert out.splitlines() == ["all the", "for all", "thanks for", "the fish"]
+    code, out, err = run(
+        "release", posts, "--user", "writer", "--text", "body", "--tokenizer", "regex:[A-Z][a-z]+",
+        *PRIVACY,
+    )  # fmt: skip
+    assert out.splitlines() == ["Thanks"]
+
+
+def test_ngrams_length_by_length(run: Run, posts: Path, tmp_path: Path) -> None:
+    budget = ["--epsilon", "3", "--delta", "1e-5"]
+    columns = ["--user", "writer", "--text", "body"]
+    code, out, err = run(
+        "ngrams", posts, *columns, *budget, "--longest", "2", "--report", tmp_path / "r.json"
+    )
+    assert code == 0
+    assert {"fish", "thanks for", "all the"} <= set(out.splitlines())
+    assert "secret" not in out
+    assert "items released by ngrams" in err
+    assert json.loads((tmp_path / "r.json").read_text())["plan"]["mechanism"] == "ngrams"
+    code, out, err = run("ngrams", posts, *columns, *budget, "--dry-run", "--shares", "1,1,1")
+    assert (code, err) == (0, "")
+    assert "length 3        share 0.3333" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["release", "--text", "body", "--ngrams", "3-1"], "begins above its end"),
+        (["release", "--text", "bdy"], "did you mean 'body'?"),
+        (["release", "--tokenizer", "words"], "tokenizer is for texts"),
+        (["ngrams", "--text", "body", "--shares", "x"], "is not a list of numbers"),
+        (["ngrams", "--text", "body", "--shares", "1,2"], "one for each length up to 3"),
+        (["ngrams", "--text", "body", "--tokenizer", "lines"], "makes no n-grams"),
+    ],
+)
+def test_wrong_options_of_text(run: Run, posts: Path, options: list[str], told: str) -> None:
+    command, *rest = options
+    code, out, err = run(
+        command, posts, "--user", "writer", *rest, "--epsilon", "1", "--delta", "1e-6"
+    )
+    assert (code, out) == (2, "")
+    assert told in err

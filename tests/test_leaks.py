@@ -218,3 +218,50 @@ def test_a_quote_that_never_closes_is_found_at_once(tmp_path: Path) -> None:
     with pytest.raises(dpsu.DpsuError) as caught:
         dpsu.release(path, epsilon=1, delta=1e-5)
     assert_clean(chain(caught.value))
+
+
+@pytest.mark.parametrize("call", ["release", "ngrams", "sklearn"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_texts_say_nothing_unreleased(call: str, strict: bool, witness: Any) -> None:
+    users = [f"{MARK}-user-{u}" for u in range(NUMBER)]
+    texts: list[str | None] = [f"common words and {MARK}{u}" for u in range(NUMBER - 2)]
+    texts += [MARK + "x" * 5000, None]
+    told, result = "", None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if call == "sklearn":
+                from dpsu.sklearn import PrivateVocabulary
+
+                words = PrivateVocabulary(1.0, 1e-9, groups="row" if strict else None)
+                words.fit(texts, groups=None if strict else users)
+            elif call == "ngrams":
+                table = pa.table({"user": users, "text": texts})
+                result = dpsu.ngrams(table, text="text", epsilon=1, delta=1e-9, strict=strict)
+            else:
+                table = pa.table({"user": users, "text": texts})
+                result = dpsu.release(
+                    table, text="text", ngrams="1-2", epsilon=1, delta=1e-9, strict=strict
+                )
+        except (dpsu.DpsuError, ValueError) as error:
+            told = chain(error)
+    assert told or caught
+    if result is not None:
+        told += repr(result) + result.report() + result.report_json() + "".join(map(str, result))
+    assert_clean(
+        told.lower().replace("zz", "Zz") + witness() + "".join(str(w.message) for w in caught)
+    )
+
+
+def test_texts_do_not_print_themselves() -> None:
+    from dpsu.inputs.reading import read_texts
+    from dpsu.keys import Key
+    from dpsu.text.corpus import read_corpus
+    from dpsu.text.source import TextSource
+    from dpsu.text.tokenizing import tokenize_by
+
+    source = TextSource("text", "words", 1, 1)
+    rows_read = read_texts({MARK: MARK}, "user", source, key=Key.from_os())
+    corpus = read_corpus(rows_read, source, None)
+    for private in (rows_read, corpus, tokenize_by(None)(pa.array([MARK], pa.large_string()))):
+        assert_clean(repr(private) + str(private))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -50,7 +51,9 @@ def random_texts(rng: np.random.Generator, n_words: int = 4, users: int = 6) -> 
 
 def sequences(texts: Texts) -> LocalSequences:
     rows = read_texts(texts, "user", SOURCE, key=Key.from_insecure_seed(0))
-    return LocalSequences(read_corpus(rows, SOURCE, None))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)  # some of these have no tokens at all
+        return LocalSequences(read_corpus(rows, SOURCE, None))
 
 
 def weights_read_plainly(
@@ -366,8 +369,13 @@ def test_the_same_user_over_many_texts_and_files_is_one(tmp_path: Path) -> None:
 
 
 def test_nothing_in_is_nothing_out() -> None:
-    assert dpsu.ngrams({}, text="t", epsilon=1, delta=1e-5).items == ()
-    assert dpsu.ngrams({"u": ""}, text="t", epsilon=1, delta=1e-5).items == ()
+    for data in ({}, {"u": ""}, {"u": "x" * 5000}):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert dpsu.ngrams(data, text="t", epsilon=1, delta=1e-5).items == ()
+        assert "nothing can be released" in str(told[-1].message)
+    with pytest.raises(dpsu.DataError, match="no text of a 'user' has a token"):
+        dpsu.ngrams({"u": ""}, text="t", epsilon=1, delta=1e-5, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -376,6 +384,7 @@ def test_nothing_in_is_nothing_out() -> None:
         ({"longest": 0}, "longest=0 is out of range"),
         ({"longest": 2, "shares": (1,)}, "needs one for each length up to 2"),
         ({"shares": (1, 0, 1)}, "shares=0 is out of range"),
+        ({"shares": 1.0}, "is not a list of numbers"),
         ({"spurious": 0.9}, "spurious=0.9 is out of range"),
         ({"tokenizer": "lines"}, "makes no n-grams"),
         ({"max_items": 0}, "max_items=0 is out of range"),

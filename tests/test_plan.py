@@ -74,7 +74,8 @@ def test_plan_and_release_take_the_same_options() -> None:
     planned = set(inspect.signature(dpsu.plan).parameters)
     released = set(inspect.signature(dpsu.release).parameters)
     assert released - planned == {
-        "auto_budget", "data", "strict", "format", "memory_limit", "progress",
+        "auto_budget", "data", "strict", "format", "memory_limit", "progress", "ledger", "dataset",
+        "budget",
     }  # fmt: skip
     assert planned - released == {"hints"}
 
@@ -139,6 +140,6 @@ def test_public_names() -> None:
     assert sorted(visible - modules) == dpsu.__all__ == sorted(dpsu.__all__)
     for name in dpsu.__all__:
         assert getattr(dpsu, name).__doc__
-    for function in (dpsu.audit, dpsu.plan, dpsu.release):
+    for function in (dpsu.audit, dpsu.plan, dpsu.release, dpsu.Ledger, dpsu.Query):
         for section in ("Privacy\n", "Cost\n", "Examples\n"):
             assert section in str(function.__doc__)

@@ -18,7 +18,8 @@ from tests.databases import CALIBRATED
 PROOFS = {proof.page.stem: proof for proof in stamp.proofs()}
 # Modules in which every function must be covered by some proof; the exceptions say why.
 PROVED = [
-    "bounding", "calibration", "coins", "joint", "noise", "normal", "engines/looks",
+    "accounting", "bounding", "calibration", "coins", "joint", "noise", "normal", "engines/looks",
+    "engines/courses", "engines/steps", "engines/turns",
     "kernels/gaussians", "kernels/grouping", "kernels/looks", "kernels/steering",
     "kernels/weights", "rounds/boundary", "rounds/evidence", "rounds/ngrams", "rounds/sieve", "rounds/sips",
     "engines/sequences", "text/domain",

@@ -170,3 +170,35 @@ def test_a_seed_repeats_and_says_so() -> None:
     first, second = fitted(insecure_seed=3), fitted(insecure_seed=3)
     assert first.vocabulary_ == second.vocabulary_
     assert not first.release_.private
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [*range(1999), "Zzalice"],
+        [*PEOPLE[:-1], "Zz\ud800"],
+        [*range(1999), 2**70],
+        [*range(1999), object()],
+    ],
+    ids=["mixed", "surrogates", "large", "objects"],
+)
+def test_groups_are_not_quoted_in_errors(groups: list[Any]) -> None:
+    with pytest.raises(dpsu.DataError, match="all text or all integers") as caught:
+        PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=groups)
+    assert "Zz" not in repr(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_texts_are_not_quoted_in_errors() -> None:
+    broken = [*TEXTS[:-1], "Zzsecret \ud800"]
+    words = fitted()
+    for use in (words.transform, PrivateVocabulary(3.0, 1e-5, groups="row").fit):
+        with pytest.raises(dpsu.DataError, match="surrogates") as caught:
+            use(broken)
+        assert "Zz" not in repr(caught.value)
+
+
+def test_groups_of_missing_integers() -> None:
+    people = pd.Series([None, *(k // 2 for k in range(1999))], dtype="Int64")
+    with pytest.warns(dpsu.DataWarning, match="have no 'group'"):
+        PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=people)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import time
 import unicodedata
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
@@ -22,7 +25,7 @@ import dpsu
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
 from dpsu.pairs import intern
-from dpsu.text import grams as grams_module
+from dpsu.text import pieces as pieces_module
 from dpsu.text.source import LONGEST_ITEM, parse_lengths, text_source
 from dpsu.text.tokenizing import tokenize_by
 from tests import segments
@@ -172,7 +175,7 @@ def test_the_papers_posts_are_taken_once_per_author() -> None:
 
 
 def test_removing_an_author_leaves_the_others_posts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grams_module, "BYTES_AT_ONCE", 16)
+    monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", 16)
     posts = {f"u{u}": [f"shared post {k % 3}" for k in range(u)] for u in range(6)}
     everybody = held(posts, "paper")
     for gone in posts:
@@ -231,7 +234,7 @@ def plainly(texts: dict[str, list[str]], lengths: tuple[int, int]) -> dict[str, 
 def test_ngrams_and_counts_are_those_of_plain_python(
     lengths: tuple[int, int], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grams_module, "BYTES_AT_ONCE", at_once)
+    monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", at_once)
     rng = random.Random(3)
     texts = {
         f"u{u}": [
@@ -291,11 +294,12 @@ def test_large_row_groups_are_read_in_batches(
     monkeypatch.setattr(files, "LARGEST_GROUP_BYTES", 1000)
     texts = [f"common {'x' * (k % 50)} {k}" for k in range(500)]
     pa.parquet.write_table(
-        pa.table({"user": [f"u{k}" for k in range(500)], "text": texts}), tmp_path / "t.parquet"
+        pa.table({"user": [f"u{k // 2}" for k in range(500)], "text": texts}),
+        tmp_path / "t.parquet",
     )
     found = held(str(tmp_path / "t.parquet"))
-    assert len(found) == 500
-    assert all(items["common"] == 1 for items in found.values())
+    assert len(found) == 250
+    assert all(items["common"] == 2 for items in found.values())
 
 
 # ---- hard cases ----------------------------------------------------------------------------------
@@ -321,7 +325,7 @@ def test_long_tokens_are_counted() -> None:
     )  # fmt: skip
     with pytest.warns(dpsu.DataWarning):
         intern(rows)
-    assert dict(rows.lost) == {grams_module.TOO_LONG: 2}
+    assert dict(rows.tally.lost) == {pieces_module.TOO_LONG: 2}
 
 
 def test_one_enormous_text() -> None:
@@ -366,13 +370,79 @@ def test_any_text_can_be_read(texts: list[str], tokenizer: str | None) -> None:
     if not texts:
         return
     table = pa.table({"user": ["u"] * len(texts), "text": texts})
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)
         found = held(table, tokenizer, 2)
     for item in found.get("u", {}):
         assert item == unicodedata.normalize("NFC", item)
+
+
+def test_a_function_never_sees_two_texts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", 4000)
+    scratch: list[str] = []
+
+    def careless(text: str) -> list[str]:
+        scratch.clear()
+        for word in text.split():
+            scratch.append(word)
+        time.sleep(0)
+        return scratch
+
+    texts = {f"u{u}": f"own{u} " * 200 for u in range(300)}
+    assert held(texts, careless) == {f"u{u}": {f"own{u}": 200} for u in range(300)}
+
+
+def test_a_list_of_texts_is_not_repeated_in_errors() -> None:
+    for text in ("Zzsecret of Ann and/or Bob", "Zzsecret " * 1000, "Zzsecret\0", "Zzsecret"):
+        with pytest.raises(dpsu.ParameterError, match="no such file") as caught:
+            dpsu.release([text], text="t", epsilon=1, delta=1e-5)
+        assert "Zzsecret" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_row_of_many_megabytes(form: str, tmp_path: Path) -> None:
+    text = "word " * (4 << 20)
+    path = tmp_path / f"x.{form}"
+    table = pl.DataFrame({"user": ["u", "u"], "text": [text, "x"]})
+    table.write_csv(path) if form == "csv" else table.write_ndjson(path)
+    assert held(str(path)) == {"u": {"word": 4 << 20, "x": 1}}
+
+
+def test_columns_without_values_have_no_type() -> None:
+    empty = pd.DataFrame({"user": [], "text": []})
+    missing = pd.DataFrame({"user": ["u"], "text": [float("nan")]})
+    for frame in (empty, missing):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert dpsu.release(frame, text="text", epsilon=1, delta=1e-5).items == ()
+        assert "nothing can be released" in str(told[-1].message)
+
+
+@pytest.mark.parametrize("type_", ["string", "large_string", "string_view", "dictionary"])
+def test_every_type_of_text_and_any_chunks(type_: str) -> None:
+    users = pa.chunked_array([["a", "b"], ["a"], [], ["c", "b"]])
+    texts = pa.chunked_array([["x"], ["y x", "z"], ["x", "y"]])
+    if type_ == "dictionary":
+        users, texts = users.dictionary_encode(), texts.dictionary_encode()
+    else:
+        kind = {"string": pa.string, "large_string": pa.large_string, "string_view": pa.string_view}
+        users, texts = users.cast(kind[type_]()), texts.cast(kind[type_]())
+    table = pa.table({"user": users, "text": texts})
+    everything = {"a": {"x": 1, "z": 1}, "b": {"x": 1, "y": 2}, "c": {"x": 1}}
+    assert held(table) == everything
+    assert held(pa.concat_tables([table, table]).slice(5)) == everything
+
+
+def test_a_text_for_each_user_is_questioned() -> None:
+    pairs = [(f"post {k}", "same words") for k in range(50)]
+    for call in (dpsu.release, dpsu.ngrams):
+        with pytest.warns(dpsu.DataWarning, match="every text has its own 'user'"):
+            call(pairs, text="t", epsilon=1, delta=1e-5)
+
+
+def test_a_pattern_may_end_like_a_file() -> None:
+    assert tokens("a.json b", r"regex:\w+\.json") == ["a.json"]
 
 
 # ---- the public face -----------------------------------------------------------------------------

@@ -3,8 +3,9 @@
     python -m tools.pages          write the pages
     python -m tools.pages --check  fail if one of them is not what it would be
 
-README.md and SECURITY.md are written once and shown twice; the help of every command is printed by
-the command itself; speed and yields are what the benchmarks last measured.
+README.md, SECURITY.md and CHANGELOG.md are written once and shown twice; the help of every command
+is printed by the command itself, the Python reference comes from docstrings, and figures are what
+the benchmarks last measured.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 from pathlib import Path
 
 import click
+
+from tools import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -28,6 +31,11 @@ def pages() -> dict[Path, str]:
         DOCS / "cli.md": _command_line(),
         DOCS / "speed.md": _speed(),
         DOCS / "yields.md": _yields(),
+        DOCS / "text-figures.md": _texts(),
+        DOCS / "api.md": reference.page(),
+        DOCS / "changelog.md": _moved((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
+        DOCS / "papers.md": _papers(),
+        DOCS / "spark.md": _spark(),
     }
 
 
@@ -64,6 +72,35 @@ def _yields() -> str:
 
     found = json.loads(yields.RESULTS.read_text("utf-8"))
     return f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n"
+
+
+def _texts() -> str:
+    from benchmarks import texts
+
+    rates, sizes = (
+        json.loads((texts.FOLDER / f"texts-{part}.json").read_text("utf-8"))
+        for part in ("speed", "ngrams")
+    )
+    return f"# Text in figures\n\n{texts.tables(rates, sizes)}\n"
+
+
+def _papers() -> str:
+    from benchmarks import paper_page
+
+    return paper_page.page()
+
+
+def _spark() -> str:
+    """The page is written by hand, around tables of what was measured."""
+    from benchmarks import spark
+
+    result = json.loads(spark.RESULTS.read_text("utf-8"))
+    text = (DOCS / "spark.md").read_text(encoding="utf-8")
+    for name, made in (("measured", spark.table(result)), ("on paper", spark.on_paper(result))):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        _, _, after = rest.partition(f"<!-- end of {name} -->\n")
+        text = f"{before}<!-- {name} -->\n\n{made}\n\n<!-- end of {name} -->\n{after}"
+    return text
 
 
 def _help(command: click.Command, name: str) -> str:

@@ -6,11 +6,21 @@ python -m tools.plots     write docs/images/*.svg
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from benchmarks import speed, yields
 from matplotlib import pyplot as plt
+
+import dpsu
+from dpsu.engines import local
+from dpsu.inputs.reading import read
+from dpsu.keys import Key
+from dpsu.pairs import intern
+from tools.paper_plots import plot_papers
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 SHOWN = {
@@ -20,6 +30,58 @@ SHOWN = {
     "policy-gaussian": ("policy-gaussian", "#d62728", "o"),
     "greedy": ("greedy", "#2ca02c", "o"),
 }
+
+
+SHOPPING = {
+    "bread": 0.95, "milk": 0.85, "eggs": 0.7, "rye": 0.5, "kale": 0.35, "figs": 0.2, "okra": 0.1,
+    "secret": 0.0,
+}  # fmt: skip
+FLOW: dict[str, Any] = {
+    "epsilon": 3, "delta": 0.001, "mechanism": "weighted-gaussian", "max_items": 4,
+}  # fmt: skip
+
+
+def plot_flow(path: Path) -> None:
+    """One release from top to bottom: who holds what, weights, probabilities, what comes out."""
+    held, weights, released = _shopping()
+    plan = dpsu.plan(**FLOW)
+    figure, (top, middle, bottom) = plt.subplots(
+        3, 1, figsize=(7, 7.2), layout="constrained", sharex=True, height_ratios=(3, 1.4, 1.4)
+    )
+    items = list(SHOPPING)
+    for u, own in enumerate(held.values()):
+        top.plot([items.index(i) for i in own], [u] * len(own), "o", color="#1f77b4", markersize=4)
+    top.set(ylabel="24 users", yticks=[], title="1. Users hold items; at most 4 of each count")
+    colors = ["#2ca02c" if item in released else "#bbbbbb" for item in items]
+    middle.bar(items, [weights[item] for item in items], color=colors)
+    middle.set(title="2. Every user shares one unit of weight between its items", ylabel="weight")
+    middle.axhline(plan.threshold or 0.0, color="#d62728", linestyle="--", linewidth=1)
+    chances = [plan.curve.probability(weights[item]) for item in items]
+    bottom.bar(items, chances, color=colors)
+    for place, chance in enumerate(chances):
+        bottom.text(place, chance + 0.03, f"{chance:.2g}", ha="center", fontsize=8)
+    title = "3. One exact coin for each item; green comes out"
+    bottom.set(title=title, ylabel="probability", ylim=(0, 1.2))
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _shopping() -> tuple[dict[str, list[str]], dict[str, float], dpsu.Release]:
+    """Some people, what their items weigh, and a release, all by the real engine."""
+    rng, key = np.random.default_rng(4), Key.from_insecure_seed(2)
+    held = {
+        f"user {u}": [item for item, likely in SHOPPING.items() if rng.random() < likely]
+        for u in range(24)
+    }
+    held["user 7"].append("secret")
+    rows = read(held, user="user", item="item", count=None, counted=False, key=key)
+    plan = dpsu.plan(**FLOW)
+    items, units = local.weigh(plan, intern(rows), key)
+    weights = np.ldexp(units.astype(float), -plan.policy.fraction_bits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)
+        released = dpsu.release(held, insecure_seed=2, **FLOW)
+    return held, dict(zip(items.values.to_pylist(), weights.tolist(), strict=True)), released
 
 
 def plot_speed(path: Path) -> None:
@@ -77,8 +139,10 @@ def main() -> None:
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "dpsu"
     IMAGES.mkdir(parents=True, exist_ok=True)
+    plot_flow(IMAGES / "how-it-works.svg")
     plot_speed(IMAGES / "speed.svg")
     plot_yields(IMAGES / "yields.svg")
+    plot_papers(IMAGES)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
     DpsuError
     ├── ParameterError (ValueError)   an option is out of range, missing or does not fit the others
     ├── DataError      (ValueError)   the data cannot be read as rows of (user, item)
+    ├── BudgetError    (ValueError)   a release would cost more than is left for its dataset
+    ├── LedgerError    (OSError)      the ledger cannot be read or written
     ├── OutputError    (OSError)      the result cannot be written where it was asked for
     ├── ResourceError  (MemoryError)  neither memory nor disk has room for the data
     └── MissingLibraryError (ImportError)  what was asked for needs a library that is not installed
@@ -32,6 +34,14 @@ class ParameterError(DpsuError, ValueError):
 
 class DataError(DpsuError, ValueError):
     """The data cannot be read as rows of (user, item)."""
+
+
+class BudgetError(DpsuError, ValueError):
+    """A release would cost more than is left for its dataset."""
+
+
+class LedgerError(DpsuError, OSError):
+    """The ledger cannot be read or written."""
 
 
 class OutputError(DpsuError, OSError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.keys import Key
@@ -12,7 +13,11 @@ from dpsu.plan import Plan
 from dpsu.privacy import Privacy, number, whole_number
 from dpsu.release import Progress, Release
 from dpsu.rounds.ngrams import design_ngrams
+from dpsu.spending import Spending
 from dpsu.text.source import LINES, LONGEST_GRAM, SENTENCES, Split, TextSource, tokenizer_name
+
+if TYPE_CHECKING:
+    from dpsu.ledger import Ledger
 
 DEFAULT_MAX_ITEMS = 300
 DEFAULT_SPURIOUS = 0.01
@@ -53,6 +58,8 @@ def plan_ngrams(
     if tokenizer in (SENTENCES, LINES):
         raise ParameterError(f"tokenizer={tokenizer!r} makes no n-grams; use dpsu release --text")
     whole_number("longest", longest, 1, LONGEST_GRAM)
+    if shares is not None and not isinstance(shares, (tuple, list)):
+        raise ParameterError(f"shares={shares!r} is not a list of numbers such as (1, 2, 2)")
     given = (1.0, *(2.0 for _ in range(1, longest))) if shares is None else tuple(shares)
     if len(given) != longest:
         raise ParameterError(
@@ -113,12 +120,17 @@ def ngrams(
     format: str | None = None,
     memory_limit: int | str | None = None,
     progress: Progress | None = None,
+    ledger: str | Path | Ledger | Spending | None = None,
+    dataset: str | None = None,
+    budget: tuple[float, float] | None = None,
 ) -> Release:
     """Release n-grams of all lengths up to `longest`, longer ones only of released shorter ones.
 
     Parameters
     ----------
     data, text, user, item, tokenizer, strict, format, memory_limit, progress, insecure_seed
+        As for :func:`dpsu.release`.
+    ledger, dataset, budget
         As for :func:`dpsu.release`.
     epsilon, delta : float
         The guarantee of the whole, for adding or removing one user with all rows.
@@ -146,7 +158,8 @@ def ngrams(
 
     Cost
     ----
-    Linear in the tokens for each length; about 32 bytes of memory per token.
+    Linear in the tokens for each length. Tokens stay in memory, whatever `memory_limit` says: about
+    50 bytes each at the peak.
 
     Examples
     --------
@@ -163,12 +176,13 @@ def ngrams(
     import pyarrow as pa
 
     from dpsu.engines.sequences import LocalSequences
-    from dpsu.inputs.reading import read_texts
+    from dpsu.inputs.reading import read_texts, refuse_by_names
     from dpsu.kernels.compiling import when_compiling
     from dpsu.memory import Memory, parse_size
     from dpsu.rounds.ngrams import NGrams
     from dpsu.text.corpus import read_corpus
 
+    spending = Spending.of(ledger, dataset, budget)
     plan = plan_ngrams(
         text=text, epsilon=epsilon, delta=delta, user=user, item=item, longest=longest,
         tokenizer=tokenizer, max_items=max_items, shares=shares, spurious=spurious,
@@ -188,6 +202,9 @@ def ngrams(
         texts_read += texts
         tell("reading", texts_read)
 
+    if spending.path is not None:
+        refuse_by_names(data, (user, text, None), format, tokenizer)
+        spending.charge(plan)
     tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):
         rows = read_texts(data, user, plan.text, key=key, format=format)
@@ -196,4 +213,5 @@ def ngrams(
         sequences = LocalSequences(corpus, memory, lambda users: tell("weighing n-grams", users))
         released = plan.selection.run(sequences, key)
     found = pa.concat_arrays([domain.texts for domain in released])
+    spending.returned()
     return Release(plan, found.take(pa.compute.sort_indices(found)))

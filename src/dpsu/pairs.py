@@ -5,6 +5,7 @@ Everything here is private; the classes have no repr, so that no traceback print
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -26,19 +27,49 @@ Columns = tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray | None]
 Part = Callable[[], Columns]
 
 
+class Tally:
+    """What parts leave out and see, counted from any thread.
+
+    `nothing` is what to say if no rows come out at all; `shared_users` as for :class:`Rows`, for
+    texts.
+    """
+
+    def __init__(self, nothing: str | None, *, shared_users: bool = False) -> None:
+        self.nothing = nothing
+        self._shared_users = shared_users
+        self.lost: Counter[str] = Counter()
+        self._texts = 0
+        self._lock = threading.Lock()
+
+    def lose(self, what: str, number: int) -> None:
+        """So many things, described by `what`, are left out."""
+        if number:
+            with self._lock:
+                self.lost[what] += number
+
+    def see(self, texts: int) -> None:
+        """So many texts had items."""
+        with self._lock:
+            self._texts += texts
+
+    def suspicious(self, n_users: int) -> bool:
+        """Whether each of several texts is of another user."""
+        return self._shared_users and 1 < self._texts == n_users
+
+
 @dataclass(frozen=True, repr=False)
 class Rows:
     """Rows to be read: functions that each read a part, so that parts can be read side by side.
 
     `names` are the columns as the caller typed them, for messages; `shared_users` says that user
-    ids came with the rows, so that one id per row is suspicious. Parts count in `lost` what they
-    leave out, by what is said about it.
+    ids came with the rows, so that one id per row is suspicious. Parts tell `tally` what only they
+    can know.
     """
 
     parts: Iterable[Part]
     names: tuple[str, str, str | None]
     shared_users: bool = True
-    lost: Counter[str] = field(default_factory=Counter)
+    tally: Tally = field(default_factory=lambda: Tally(None))
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,31 +168,46 @@ def intern(
         if rows.names[2] is not None:
             told += f" or no positive {count_name!r}"
         _tell(told, "they were ignored", "drop or repair them, or do without strict", strict)
-    for told in sorted(rows.lost):
-        # That there were some, never how many.
-        _tell(told, "they were ignored", "drop or repair them, or do without strict", strict)
+    tell_lost(rows.tally, strict)
     pairs = Pairs(users.ids(), items.ids(), blocks)
     # What the columns took is needed for grouping now.
     pa.default_memory_pool().release_unused()
     if not blocks:
         # The empty database is a neighbor of every database of one user: its release is the empty
         # set, not an error that would tell the two apart.
-        told = f"no row has both {user_name!r} and {item_name!r}"
-        _tell(told, "nothing can be released", "check what was read", strict)
+        tell_nothing(rows.tally, strict, f"no row has both {user_name!r} and {item_name!r}")
     elif rows.shared_users and 1 < len(pairs) <= len(pairs.users) and _all_differ(blocks):
-        warnings.warn(
-            f"every row has its own {user_name!r}: is this column really the person to protect, "
-            "and not a number of the row?",
-            DataWarning,
-            stacklevel=3,
-        )
+        question_users("row", user_name)
+    elif rows.tally.suspicious(len(pairs.users)):
+        question_users("text", user_name)
     return pairs
 
 
-def _tell(what: str, done: str, fix: str, strict: bool) -> None:
+def tell_lost(tally: Tally, strict: bool) -> None:
+    """Say that there were things left out, never how many."""
+    for told in sorted(tally.lost):
+        _tell(told, "they were ignored", "drop or repair them, or do without strict", strict, 5)
+
+
+def tell_nothing(tally: Tally, strict: bool, otherwise: str = "") -> None:
+    """Say that no rows came out."""
+    _tell(tally.nothing or otherwise, "nothing can be released", "check what was read", strict, 5)
+
+
+def question_users(what: str, user_name: str) -> None:
+    """Warn where each row, or text, is of another user."""
+    warnings.warn(
+        f"every {what} has its own {user_name!r}: is this column really the person to protect, and "
+        f"not a number of the {what}?",
+        DataWarning,
+        stacklevel=4,
+    )
+
+
+def _tell(what: str, done: str, fix: str, strict: bool, stacklevel: int = 4) -> None:
     if strict:
         raise DataError(f"{what}; {fix}")
-    warnings.warn(f"{what}; {done}", DataWarning, stacklevel=4)
+    warnings.warn(f"{what}; {done}", DataWarning, stacklevel=stacklevel)
 
 
 def _all_differ(blocks: list[Block]) -> bool:

@@ -22,6 +22,9 @@ from dpsu.plan import Plan, PublicKnowledge
 from dpsu.privacy import Privacy, number, whole_number
 from dpsu.text.source import Split, text_source
 
+# N-grams of several tokens make large sets; so many of them serve long texts and cost short ones
+# one percent (benchmarks/texts.py).
+SIEVE_MAX_NGRAMS = 1000
 DEFAULT_COUNTS_SHARE = 0.2
 DEFAULT_COUNTS_ITEMS = 30
 
@@ -104,6 +107,8 @@ def plan(
         raise ParameterError(
             f"{mechanism} makes no use of expected_items_per_user; choose mechanism='auto'"
         )
+    if mechanism == "sieve" and max_items is None and source is not None and source.longest > 1:
+        max_items = SIEVE_MAX_NGRAMS
     chosen = find(mechanism)
     given = {
         "count": count,

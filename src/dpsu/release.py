@@ -16,6 +16,7 @@ from dpsu.mechanisms import AUTO
 from dpsu.plan import Plan
 from dpsu.planning import DEFAULT_COUNTS_ITEMS, DEFAULT_COUNTS_SHARE, plan
 from dpsu.privacy import number
+from dpsu.spending import Spending
 from dpsu.text.source import Split
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from dpsu.auto import Hints
+    from dpsu.ledger import Ledger
 
 Progress = Callable[[str, int], None]
 
@@ -159,6 +161,9 @@ def release(
     format: str | None = None,
     memory_limit: int | str | None = None,
     progress: Progress | None = None,
+    ledger: str | Path | Ledger | Spending | None = None,
+    dataset: str | None = None,
+    budget: tuple[float, float] | None = None,
 ) -> Release:
     """Release as many items of the users' union as differential privacy allows.
 
@@ -166,8 +171,9 @@ def release(
     ----------
     data
         A path, list of paths or glob (parquet, csv, tsv, jsonl; .gz and .zst too); a pandas, Polars
-        or PyArrow table or a DuckDB relation; a mapping user -> items (or user -> {item: count});
-        an iterable of (user, item) tuples; or a list of lists or sets, one per user.
+        or PyArrow table, a DuckDB relation or a :class:`dpsu.Query`; a mapping user -> items (or
+        user -> {item: count}); an iterable of (user, item) tuples; or a list of lists or sets, one
+        per user.
     user, item : str
         Columns of the person to protect and of the thing to release; text or integers.
     epsilon, delta : float
@@ -189,8 +195,8 @@ def release(
         Column of local counts (greedy); otherwise repeated rows are counted.
     max_items : int, optional
         At most so many items per user, sampled by a salted hash. Choose it without looking at the
-        data. Default 300 for sieve, 100 for other Gaussian mechanisms; Laplace ones need none
-        when tight.
+        data. Default 300 for sieve (1000 for n-grams of several tokens), 100 for other Gaussian
+        mechanisms; Laplace ones need none when tight.
     alpha, cutoff : float, optional
         When an item is full: at ``threshold + alpha * noise scale`` (alpha is 3 by default), or at
         `cutoff` itself.
@@ -241,6 +247,13 @@ def release(
         temporary files without a name; by default 60 % of what is available.
     progress : callable, optional
         Called with the name of the stage and how far it is: rows read, or users weighed.
+    ledger : str, Path, Ledger or Spending, optional
+        Record what this release costs in this file before anything is read, and refuse it if the
+        budget does not allow it. A release that fails later is charged all the same.
+    dataset : str, optional
+        With a ledger: the name under which releases of the same people add up.
+    budget : (float, float), optional
+        With a ledger: epsilon and delta for all releases of the dataset; needed for the first.
 
     Returns
     -------
@@ -275,11 +288,12 @@ def release(
     from dpsu.engines import local
     from dpsu.ids import Ids
     from dpsu.inputs import public
-    from dpsu.inputs.reading import read
+    from dpsu.inputs.reading import read, refuse_by_names
     from dpsu.kernels.compiling import when_compiling
     from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
 
+    spending = Spending.of(ledger, dataset, budget)
     known_prior = None if prior is None else public.read_prior(prior, item)
     known_items = None if public_items is None else public.read_public_items(public_items, item)
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
@@ -335,6 +349,9 @@ def release(
     chosen = planned()
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
+    if spending.path is not None:
+        refuse_by_names(data, (user, text or item, count), format, tokenizer)
+        spending.charge(chosen, choice=None if auto_budget is None else AUTO)
     tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):
         rows = read(
@@ -366,4 +383,5 @@ def release(
     share = None
     if known_prior is not None and len(items):
         share = float(known_prior.known(Ids(items)).mean())
+    spending.returned()
     return Release(chosen, items, noisy, share)

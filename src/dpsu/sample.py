@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -128,9 +129,9 @@ def _user_sizes(uniforms: _Floats) -> _Integers:
     return sizes.astype(np.int64)
 
 
-def _cumulative_probabilities() -> _Floats:
+def _cumulative_probabilities(segments: Sequence[tuple[int, float]]) -> _Floats:
     """Return the cumulative probability of the items by rank, ending at exactly 1."""
-    last_ranks, exponents = np.array(_RANK_SEGMENTS, dtype=np.float64).T
+    last_ranks, exponents = np.array(segments, dtype=np.float64).T
     log_knots = np.log(np.concatenate(([1.0], last_ranks)))
     log_weights = np.concatenate(([0.0], np.cumsum(-exponents * np.diff(log_knots))))
     log_ranks = np.log(np.arange(1, int(last_ranks[-1]) + 1))
@@ -140,16 +141,21 @@ def _cumulative_probabilities() -> _Floats:
     return cumulative
 
 
-def _item_column(ranks: _SmallIntegers) -> pa.DictionaryArray[Any, Any]:
+def _item_column(ranks: _SmallIntegers, n_ranks: int) -> pa.DictionaryArray[Any, Any]:
     """Return the items as a dictionary array whose dictionary holds only items in use."""
-    used = np.zeros(_RANK_SEGMENTS[-1][0], np.bool_)
+    used = np.zeros(n_ranks, np.bool_)
     used[ranks] = True
     names = pa.array([f"w{rank + 1}" for rank in np.flatnonzero(used)], pa.string())
     codes = np.cumsum(used, dtype=np.int32) - np.int32(1)
     return pa.DictionaryArray.from_arrays(pa.array(codes[ranks]), names)
 
 
-def reddit_like(users: int = REDDIT_USERS, *, seed: int = 0) -> pa.Table:
+def reddit_like(
+    users: int = REDDIT_USERS,
+    *,
+    seed: int = 0,
+    segments: Sequence[tuple[int, float]] = _RANK_SEGMENTS,
+) -> pa.Table:
     """Generate user-item data shaped like the Reddit data of Gopi et al. (2020).
 
     At the default size, the distribution of items per user (Table 1 of the paper), the number of
@@ -163,6 +169,9 @@ def reddit_like(users: int = REDDIT_USERS, *, seed: int = 0) -> pa.Table:
         Number of users; each holds at least one item.
     seed : int, default 0
         Seed of the generator. Equal arguments give equal tables.
+    segments : sequence of (int, float), optional
+        How the probability of an item falls with its rank: pairs of the last rank of a segment and
+        the exponent of its power law. The default is the fit described above.
 
     Returns
     -------
@@ -189,12 +198,16 @@ def reddit_like(users: int = REDDIT_USERS, *, seed: int = 0) -> pa.Table:
         raise ValueError(f"users must not be negative, got {users}")
     key = np.uint64(seed % 2**64)
     sizes = _user_sizes(_uniforms(key, users))
-    cumulative = _cumulative_probabilities()
+    cumulative = _cumulative_probabilities(segments)
     slot_starts = np.arange(_GUIDE_SLOTS) / _GUIDE_SLOTS
     guide = np.searchsorted(cumulative, slot_starts, side="right").astype(np.int32)
     user, ranks, counts = _draw_rows(sizes, cumulative, guide, key, users)
     return pa.table(
-        {"user": pa.array(user), "item": _item_column(ranks), "count": pa.array(counts)}
+        {
+            "user": pa.array(user),
+            "item": _item_column(ranks, len(cumulative)),
+            "count": pa.array(counts),
+        }
     )
 
 

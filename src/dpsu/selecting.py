@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
@@ -20,11 +21,13 @@ from dpsu.plan import Plan, Selected
 from dpsu.planning import plan
 from dpsu.privacy import Privacy, number
 from dpsu.release import Release
+from dpsu.spending import Spending
 from dpsu.text.source import Split, text_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpsu.ledger import Ledger
     from dpsu.pairs import Pairs
 
 MOST_EXPECTED_RUNS = 1000.0
@@ -109,12 +112,17 @@ def select(
     strict: bool = False,
     memory_limit: int | str | None = None,
     insecure_seed: int | None = None,
+    ledger: str | Path | Ledger | Spending | None = None,
+    dataset: str | None = None,
+    budget: tuple[float, float] | None = None,
 ) -> Release:
     """Release with the best of several sets of options, the choice paid for.
 
     Parameters
     ----------
     data, user, item, text, tokenizer, ngrams, count, format, strict, memory_limit, insecure_seed
+        As for :func:`dpsu.release`.
+    ledger, dataset, budget
         As for :func:`dpsu.release`.
     candidates : sequence of mappings
         Options as for :func:`dpsu.plan`, each a possible choice: ``{"mechanism": "sieve"}``,
@@ -151,10 +159,11 @@ def select(
     >>> best.items
     ('bread', 'milk')
     """
-    from dpsu.inputs.reading import read
+    from dpsu.inputs.reading import read, refuse_by_names
     from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
 
+    spending = Spending.of(ledger, dataset, budget)
     privacy = Privacy(epsilon, delta)
     if not candidates:
         raise ParameterError("candidates is empty; give at least one set of options")
@@ -163,6 +172,7 @@ def select(
             if name in options:
                 raise ParameterError(f"candidates must not contain {name!r}; it is one for all")
     repeated = repetition(privacy, expected_runs)
+    part = None if tune_fraction is None else number("tune_fraction", tune_fraction, 0.001, 0.9)
     source = text_source(text, tokenizer, ngrams, count=count)
     shared = {
         "user": user, "item": item, "text": text, "tokenizer": tokenizer, "ngrams": ngrams,
@@ -174,6 +184,11 @@ def select(
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     memory = Memory(parse_size(memory_limit))
+    if spending.path is not None:
+        refuse_by_names(data, (user, text or item, count), format, tokenizer)
+        # One candidate without a guarantee leaves none to the whole.
+        weakest = min(finals, key=lambda final: final.private)
+        spending.charge(weakest, choice="select")
     rows = read(
         data, user=user, item=item, count=count, counted=True, key=key, format=format,
         memory=memory, text=source, tokenizer=tokenizer,
@@ -183,7 +198,7 @@ def select(
         len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta,
         tune_fraction,
     )  # fmt: skip
-    if tune_fraction is None:
+    if part is None:
         best, items = _best(trials, pairs, key, repeated)
         told = replace(
             trials[best],
@@ -191,13 +206,14 @@ def select(
             selected=cost,
             delta_split=(("repeated selection", delta),),
         )
+        spending.returned()
         return Release(told, items)
-    part = number("tune_fraction", tune_fraction, 0.001, 0.9)
     sample, others = _split(pairs, part, key)
     best, _ = _best(trials, sample, key, repeated)
     from dpsu.engines import local
 
     items = local.run(finals[best], others, _key(key, "final", 0))
+    spending.returned()
     return Release(replace(finals[best], selected=cost), items)
 
 

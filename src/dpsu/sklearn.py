@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, ParameterError
+from dpsu.errors import DataWarning, ParameterError, without_values
 from dpsu.extras import load
 from dpsu.release import Release, release
 from dpsu.text.source import Split, TextSource, text_source
@@ -51,7 +51,8 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     vocabulary_ : dict
-        Released words and their columns, as ``CountVectorizer(vocabulary=...)`` takes them.
+        Released words and their columns, as ``CountVectorizer(vocabulary=...)`` takes them. Give
+        it ``analyzer=build_analyzer()`` too, so that it splits texts as this does.
     release_ : Release
         Words, plan and report: safe to publish.
 
@@ -119,7 +120,9 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         del y
         texts = _texts(X)
-        people = self._people(groups, len(texts))
+        people = self._people(groups)
+        if people is not None and len(people) != len(texts):
+            raise ParameterError("groups is longer or shorter than the texts; give one for each")
         if hasattr(self, "release_"):
             warnings.warn(
                 "this vocabulary was fitted before: fitting again spends epsilon="
@@ -129,9 +132,9 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         import pyarrow as pa
 
-        data: Any = [[text] for text in texts]
+        data: Any = [[text] for text in texts.to_pylist()]
         if people is not None:
-            data = pa.table({USER: pa.array(people), TEXT: pa.array(texts, pa.large_string())})
+            data = pa.table({USER: people, TEXT: texts})
         found = release(
             data,
             user=USER,
@@ -149,7 +152,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.vocabulary_ = {str(word): column for column, word in enumerate(found.items)}
         return self
 
-    def _people(self, groups: Any, n_texts: int) -> list[Any] | None:
+    def _people(self, groups: Any) -> Any:
         for given in (self.groups, groups):
             if isinstance(given, str) and given != ROW:
                 raise ParameterError(f"groups={given!r} is neither one id for each text nor 'row'")
@@ -162,12 +165,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "fit needs groups, the person behind each text: fit(texts, groups=users); "
                 "groups='row' says that each text is a person of its own"
             )
-        if isinstance(groups, str):
-            return None
-        people = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-        if len(people) != n_texts:
-            raise ParameterError("groups is longer or shorter than the texts; give one for each")
-        return people
+        return None if isinstance(groups, str) else _column(groups, "groups mix types")
 
     def transform(self, X: Any) -> csr_matrix:  # noqa: N803
         """Count the words of the vocabulary in each text.
@@ -191,7 +189,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from dpsu.text.grams import items_of_rows
         from dpsu.text.tokenizing import tokenize_by
 
-        texts = canonical(TEXT, pa.array(_texts(X), pa.large_string()))
+        texts = canonical(TEXT, _texts(X))
         held = items_of_rows(tokenize_by(self.tokenizer)(texts), self._source(), counted=True)
         known = self.release_.values.cast(pa.large_string())
         columns = pa.compute.index_in(canonical(TEXT, held.texts), value_set=known)
@@ -222,8 +220,6 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         callable
             With it, a CountVectorizer of this vocabulary counts as `transform` does.
         """
-        import pyarrow as pa
-
         from dpsu.ids import canonical
         from dpsu.text.grams import items_of_rows
         from dpsu.text.tokenizing import tokenize_by
@@ -231,7 +227,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         source, tokenize = self._source(), tokenize_by(self.tokenizer)
 
         def analyze(text: str) -> list[str]:
-            one = canonical(TEXT, pa.array([text], pa.large_string()))
+            one = canonical(TEXT, _texts([text]))
             held = items_of_rows(tokenize(one), source, counted=True)
             assert held.counts is not None
             names = canonical(TEXT, held.texts).to_pylist()
@@ -259,10 +255,28 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _texts(given: Iterable[Any]) -> list[str]:
+def _texts(given: Any) -> Any:
+    import pyarrow as pa
+
     if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
         raise ValueError("texts must be an iterable of texts, one for each document, not one text")
     texts = given.tolist() if hasattr(given, "tolist") else list(given)
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("texts must be an iterable of texts; something in it is not a text")
-    return texts
+    return without_values(
+        lambda: pa.array(texts, pa.large_string()), "a text has lone surrogates; repair it"
+    )
+
+
+def _column(given: Any, wrong: str) -> Any:
+    """Ids as an Arrow array, from a list, an array, or a series of any library."""
+    import pyarrow as pa
+
+    def convert() -> Any:
+        if hasattr(given, "to_arrow"):
+            return given.to_arrow()
+        ready = isinstance(given, (pa.Array, pa.ChunkedArray))
+        listed = given if ready or hasattr(given, "__array__") else list(given)
+        return listed if ready else pa.array(listed, from_pandas=True)
+
+    return without_values(convert, f"{wrong}; they must be all text or all integers")

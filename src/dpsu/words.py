@@ -160,8 +160,8 @@ def _rounds_facts(rounds: Rounds) -> list[tuple[str, str]]:
             ("threshold", f"{rounds.threshold:.6g} for tokens"),
             (
                 "spurious",
-                f"of length 2 and more, {rounds.spurious:g} n-grams or less for each one shorter "
-                "that nobody may hold",
+                f"beyond length 1, n-grams that nobody need hold come out: at most "
+                f"{rounds.spurious:g}, on average, for each n-gram released one shorter",
             ),
         ]
         for length, (share, scale) in enumerate(

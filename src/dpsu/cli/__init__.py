@@ -17,6 +17,7 @@ from dpsu.cli.audit import audit
 from dpsu.cli.compare import compare
 from dpsu.cli.demo import demo
 from dpsu.cli.interrupts import leave_interrupted, listen
+from dpsu.cli.ledger import ledger
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.ngrams import ngrams
 from dpsu.cli.plan import plan
@@ -36,7 +37,7 @@ def cli() -> None:
     """
 
 
-for command in (audit, compare, demo, mechanisms, ngrams, plan, release, tokenizer):
+for command in (audit, compare, demo, ledger, mechanisms, ngrams, plan, release, tokenizer):
     cli.add_command(command)
 
 
@@ -60,6 +61,8 @@ def main() -> None:
         # Whoever read the items has enough; closing stdout here keeps Python from complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except MemoryError:
+        fail("there is not enough memory for this; use a larger machine, or fewer rows", 1)
     except OSError as error:
         fail(f"{error.strerror or 'input or output failed'}", 1)
     except Exception as error:

@@ -8,14 +8,17 @@ from typing import Any
 import click
 
 import dpsu
+from dpsu.cli.charges import ledger_options, spending_of
 from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option, result_options
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
+from dpsu.cli.sources import data_of, source_options
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@source_options
 @click.option("--epsilon", type=float, required=True, help="Privacy loss, e.g. 1.")
 @click.option("--delta", type=float, required=True, help="Failure probability, e.g. 1e-6.")
 @click.option("--user", default="user", show_default=True, help="Column of the person to protect.")
@@ -47,8 +50,14 @@ from dpsu.cli.results import prepared, told_warnings, write_result
 @click.option("--dry-run", is_flag=True, help="Print the plan and read nothing.")
 @format_option
 @result_options
+@ledger_options
 def ngrams(
     files: tuple[str, ...],
+    source: str | None,
+    query: str | None,
+    ledger: Path | None,
+    dataset: str | None,
+    budget: str | None,
     shares: str | None,
     dry_run: bool,
     output: Path | None,
@@ -69,10 +78,14 @@ def ngrams(
         planned = {k: v for k, v in options.items() if k not in READING}
         click.echo(str(plan_ngrams(**planned)))
         return
-    output = prepared(files, output, report)
+    data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
+    output = prepared([*files, *([] if ledger is None else [str(ledger)])], output, report)
     with told_warnings() as caught, shown_progress(quiet) as progress:
-        result = interruptible(lambda: dpsu.ngrams(list(files), progress=progress, **options))
+        result = interruptible(
+            lambda: dpsu.ngrams(data, progress=progress, ledger=spending, **options)
+        )
     write_result(result, output, report, caught, verbose=verbose, quiet=quiet)
+    spending.done()
 
 
 READING = ("format", "memory_limit", "strict")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsu.inputs.formats import FORMATS
+from dpsu.inputs.formats import FORMATS, TABLE
 from dpsu.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
 
 Command = Callable[..., Any]
@@ -50,8 +50,8 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--max-items",
                 type=int,
-                help="At most so many items per user. Default 300 for sieve, 100 for other "
-                "Gaussian mechanisms; "
+                help="At most so many items per user. Default 300 for sieve (1000 for n-grams), "
+                "100 for other Gaussian mechanisms; "
                 "count-laplace always needs it, other Laplace ones as published.",
             ),
             click.option(
@@ -148,7 +148,7 @@ def format_option(command: Command) -> Command:
     """The format of input whose name does not say it."""
     return click.option(
         "--format",
-        type=click.Choice(FORMATS),
+        type=click.Choice([*FORMATS, TABLE]),
         help="Format of FILE if its name does not say it; standard input is CSV by default.",
     )(command)
 

@@ -8,16 +8,21 @@ from typing import Any
 import click
 
 import dpsu
+from dpsu.cli.charges import ledger_options, spending_of
+from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
 from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option, mechanism_options, result_options
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
+from dpsu.cli.sources import data_of, source_options
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@source_options
 @mechanism_options
 @format_option
+@engine_options
 @click.option(
     "--auto-budget",
     type=float,
@@ -25,22 +30,40 @@ from dpsu.cli.results import prepared, told_warnings, write_result
     "items per user.",
 )
 @result_options
+@ledger_options
 def release(
     files: tuple[str, ...],
+    source: str | None,
+    query: str | None,
+    ledger: Path | None,
+    dataset: str | None,
+    budget: str | None,
     output: Path | None,
     report: Path | None,
     verbose: bool,
     quiet: bool,
+    engine: str,
     **options: Any,
 ) -> None:
     """Release the items of FILE... (parquet, csv, tsv, jsonl; .gz and .zst too; - is stdin).
 
-    FILE may also be a folder or a quoted glob. Items go to standard output, one per line, sorted;
-    backslashes and line breaks inside an item are escaped.
+    FILE may also be a folder or a quoted glob, or be replaced by --source and --query. Items go to
+    standard output, one per line, sorted; backslashes and line breaks inside an item are escaped.
     """
+    data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
     also_read = ("prior", "public_items", "tokenizer")
     read = [*files, *(options[name] for name in also_read if options[name])]
+    read += [] if ledger is None else [str(ledger)]
     output = prepared(read, output, report)
+    if engine == "local":
+        refuse_for_local(options)
     with told_warnings() as caught, shown_progress(quiet) as progress:
-        result = interruptible(lambda: dpsu.release(list(files), progress=progress, **options))
+        result = interruptible(
+            lambda: (
+                release_on_spark(files, options | {"ledger": spending})
+                if engine == "spark"
+                else dpsu.release(data, progress=progress, ledger=spending, **options)
+            )
+        )
     write_result(result, output, report, caught, verbose=verbose, quiet=quiet)
+    spending.done()

@@ -51,7 +51,7 @@ def run(
         stage("weighing items", weighed)
 
     if isinstance(plan.selection, OneShot):
-        weights = above(plan, plan.policy.weights(_bound(plan, held, users, items, key), done))
+        weights = above(plan, plan.policy.weights(bound(plan, held, users, items, key), done))
         stage("tossing coins", 0)
         released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
     else:
@@ -73,8 +73,24 @@ def weigh(
     public: PublicItems | None = None,
 ) -> tuple[Ids, NDArray[np.int64]]:
     """Items in their order and their weights. PRIVATE: weights never leave the engine."""
+    items, weights = shares(plan, pairs, key, prior=prior, public=public)
+    return items, above(plan, weights)
+
+
+def shares(
+    plan: Plan,
+    pairs: Pairs,
+    key: Key,
+    *,
+    prior: Prior | None = None,
+    public: PublicItems | None = None,
+) -> tuple[Ids, NDArray[np.int64]]:
+    """What these users together give to each of their items. PRIVATE.
+
+    Of policies without an order of users, sums over parts of the users are those of all of them.
+    """
     users, items, held = group(plan, pairs, key, prior=prior, public=public)
-    return items, above(plan, plan.policy.weights(_bound(plan, held, users, items, key)))
+    return items, plan.policy.weights(bound(plan, held, users, items, key))
 
 
 def above(plan: Plan, weights: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -87,15 +103,24 @@ def count(
 ) -> pa.Array:
     """Noisy numbers of holders of the released items, held or not, in their order."""
     assert plan.counts is not None
+    # Items that nobody holds have a count too: 0 and the same noise.
+    counted = holders(plan, pairs, released, key, memory=memory)
+    return integers(counted + plan.counts.noise(Ids(released), key))
+
+
+def holders(
+    plan: Plan, pairs: Pairs, released: pa.Array, key: Key, *, memory: Memory | None = None
+) -> NDArray[np.int64]:
+    """How many of these users count for each of the released items. PRIVATE."""
+    assert plan.counts is not None
     at = pc.index_in(released, value_set=pairs.items.values)
     codes = at.drop_null().to_numpy().astype(np.int64)
     held = arrange(pairs, np.arange(len(pairs.users)), codes, counted=False, memory=memory)
-    # Items that nobody holds have a count too: 0 and the same noise.
-    holders = np.zeros(len(released), np.int64)
-    holders[at.is_valid().to_numpy(zero_copy_only=False)] = plan.counts.holders(
+    found = np.zeros(len(released), np.int64)
+    found[at.is_valid().to_numpy(zero_copy_only=False)] = plan.counts.holders(
         held, pairs.users, pairs.items.take(codes), key
     )
-    return integers(holders + plan.counts.noise(Ids(released), key))
+    return found
 
 
 def group(
@@ -109,11 +134,7 @@ def group(
     stage: Stage = lambda name, users: None,
 ) -> tuple[Ids, Ids, Contributions]:
     """Users and items in their orders, and who holds what."""
-    if len(pairs.users) > plan.max_users:
-        raise DataError(
-            f"there are more users than this plan is proved for (at most {plan.max_users:,}); "
-            "lower max_items or passes, or choose sieve, which has no such limit"
-        )
+    refuse_too_many(plan, len(pairs.users))
     stage("grouping by user", 0)
     user_order = order.hash_order(pairs.users, key.salt("user order"))
     item_order = _item_order(plan, pairs.items, key, prior)
@@ -121,6 +142,15 @@ def group(
         item_order = item_order[~public.among(pairs.items)[item_order]]
     held = arrange(pairs, user_order, item_order, counted=plan.order == "count", memory=memory)
     return pairs.users.take(user_order), pairs.items.take(item_order), held
+
+
+def refuse_too_many(plan: Plan, users: int) -> None:
+    """Refuse more users than the plan is proved for, without saying how many there are."""
+    if users > plan.max_users:
+        raise DataError(
+            f"there are more users than this plan is proved for (at most {plan.max_users:,}); "
+            "lower max_items or passes, or choose sieve, which has no such limit"
+        )
 
 
 def _item_order(plan: Plan, items: Ids, key: Key, prior: Prior | None) -> NDArray[np.int64]:
@@ -136,9 +166,10 @@ def _item_order(plan: Plan, items: Ids, key: Key, prior: Prior | None) -> NDArra
     return order.hash_order(items, salt)
 
 
-def _bound(
+def bound(
     plan: Plan, contributions: Contributions, users: Ids, items: Ids, key: Key
 ) -> Contributions:
+    """At most `max_items` items of each user, as the plan says; `contributions` is used up."""
     if plan.order == "count":
         contributions = order.by_local_count(contributions)
     if plan.max_items is None:

@@ -34,6 +34,11 @@ class LocalLooks:
         self._user_hash = users.hashes(key.salt("sample by user"))
         self._item_hash = items.hashes(key.salt("sample by item"))
 
+    @property
+    def held(self) -> Contributions:
+        """Users' sets, as they were last chosen."""
+        return self._held
+
     def choose(self, max_items: int, attention: NDArray[np.float64] | None) -> NDArray[np.bool_]:
         """Fix every user's set: a sample by hash, or of the last set what has most attention."""
         held = self._held

@@ -26,18 +26,19 @@ class LocalSequences:
         self, corpus: Corpus, memory: Memory | None = None, done: Done = nobody_waits
     ) -> None:
         self._corpus, self._memory, self._done = corpus, memory, done
-        self._at = corpus.codes.astype(np.int64)
+        self._at = corpus.codes
         self._known: Domain | None = None
 
     def _starting(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions where an allowed gram starts, and which: a token's code, or a pair."""
         if self._known is None:
             positions = np.flatnonzero(self._at >= 0)
-            return positions, self._at[positions]
+            return positions, self._at[positions].astype(np.int64)
         # Both parts are released; they overlap because they start side by side in one text.
         both = (self._at[:-1] >= 0) & (self._at[1:] >= 0)
         positions = np.flatnonzero(both)
-        return positions, self._at[positions] * len(self._known) + self._at[positions + 1]
+        heads = self._at[positions].astype(np.int64)
+        return positions, heads * len(self._known) + self._at[positions + 1]
 
     def weigh(
         self, length: int, max_items: int, policy: Weighted, key: Key
@@ -72,6 +73,6 @@ class LocalSequences:
             found = numbers(places.cast(pa.int64()), np.int64)[grams]
         else:
             found = released.places(grams, self._known)
-        at = np.full(len(self._at), -1, np.int64)
+        at = np.full(len(self._at), -1, np.int32)
         at[positions] = found
         self._at, self._known = at, released

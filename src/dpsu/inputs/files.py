@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,25 +25,25 @@ from dpsu.inputs.textual import ReadTable
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
 
 
-def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Path]:
+def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None) -> list[Path]:
     """Paths behind names, globs and folders; nothing that was asked for may be missing."""
     if [str(source) for source in sources].count(STDIN) > 1:
         raise ParameterError("standard input was given twice; it can be read once")
     paths: list[Path] = []
     for source in sources:
         path = Path(source)
-        if str(source) == STDIN or path.is_file():
+        if str(source) == STDIN or _is(path.is_file):
             paths.append(path)
-        elif path.is_dir():
+        elif _is(path.is_dir):
             inside = sorted(p for p in path.rglob("*") if p.is_file() and format_of(p) is not None)
             if not inside:
                 raise ParameterError(f"folder {str(path)!r} has no {KNOWN_SUFFIXES} files")
             paths += inside
         else:
-            matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True))
+            matches = glob.glob(str(source), recursive=True) if "\0" not in str(source) else []
             if not matches:
                 raise ParameterError(_no_file(str(source)))
-            paths += matches
+            paths += sorted(Path(match) for match in matches)
     for path in paths:
         if str(path) != STDIN and format_ is None and format_of(path) is None:
             raise ParameterError(
@@ -51,11 +53,23 @@ def expand(sources: Sequence[str | Path], format_: str | None = None) -> list[Pa
     return paths
 
 
+def _is(question: Callable[[], bool]) -> bool:
+    """What is too long for a name, or has a NUL in it, is no file."""
+    try:
+        return question()
+    except (OSError, ValueError):
+        return False
+
+
 def _no_file(source: str) -> str:
-    # A list of texts that are no paths may be private items given by mistake: do not repeat them.
-    if format_of(Path(source)) is None and "/" not in source:
-        return "there is no such file, and a text or list of texts is read as the names of files"
-    return f"there is no file {source!r}"
+    # A list of texts that are no paths may be private texts given by mistake: do not repeat them.
+    named = format_of(Path(source)) is not None and "\n" not in source and len(source) < 1000
+    if named or ("/" in source and not re.search(r"\s", source)):
+        return f"there is no file {source!r}"
+    return (
+        "there is no such file, and a text or list of texts is read as the names of files; give "
+        "(user, text) pairs, a mapping of users to theirs, or a table"
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,8 +105,23 @@ def open_rows(
         return textual.rejoined(read, source) if piped else _open(path)
 
     if kind == "jsonl":
-        return Source(textual.read_json_lines(source, again, columns, what))
-    return Source(textual.read_csv(source, again, str(kind), columns, what))
+        return Source(textual.read_json_lines(source, again, columns, what, bool(spelled)))
+    return Source(textual.read_csv(source, again, str(kind), columns, what, bool(spelled)))
+
+
+def check_columns(path: Path, columns: Sequence[str], format_: str | None) -> None:
+    """Find out that a column is missing from what a file says of itself, without a row of it.
+
+    JSON lines and standard input say nothing before they are read.
+    """
+    kind, what = format_ or format_of(path), f"{path.name!r}"
+    if str(path) == STDIN or kind == "jsonl" or path.stat().st_size == 0:
+        return
+    if kind == "parquet":
+        broken = f"{what} is not a Parquet file, or it is damaged"
+        pick(columns, without_values(lambda: pa.parquet.read_schema(path), broken).names, what)
+    else:
+        textual.read_header(_open(path), str(kind), columns, what)
 
 
 def read_public_table(path: Path) -> pa.Table:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 FORMATS = ("parquet", "csv", "tsv", "jsonl")
 STDIN = "-"
+# A name that a cluster knows, not a file.
+TABLE = "table"
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _SUFFIXES = {
     ".parquet": "parquet",

@@ -73,7 +73,8 @@ def _rows(
             lambda: pa.array(values),
             f"the {name} values mix types or cannot be read; they must be all text or all integers",
         )
-        return pa.chunked_array([array])
+        # More than two gigabytes of text come in chunks already.
+        return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
     return rows_of(
         column("user", users),

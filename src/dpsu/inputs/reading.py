@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
+from dpsu.inputs.columns import pick
+from dpsu.inputs.sql import Query
 from dpsu.inputs.textual import ReadTable
 from dpsu.keys import Key
 from dpsu.memory import Memory
@@ -68,20 +70,18 @@ def read_columns(
 ) -> Rows:
     """Columns as they are; `texts` says that the second is text, not items."""
     user, item, count = names_typed
-    if isinstance(data, (str, os.PathLike)):
-        data = [data]
     names = [user, item] + ([count] if count else [])
     if len(set(names)) < len(names):
         kinds = "user and text" if texts else "user, item and count"
         raise ParameterError(f"{kinds} must be different columns, not {names}")
-    if (
-        isinstance(data, (list, tuple))
-        and data
-        and all(isinstance(part, (str, os.PathLike)) for part in data)
-    ):
+    if isinstance(data, Query):
+        tables = data.tables(names)
+        return Rows((_columns(table, names) for table in tables), (user, item, count))
+    paths = _paths(data)
+    if paths:
         spelled = names[1:] if texts else []
         sources = [
-            files.open_rows(path, names, format, spelled) for path in files.expand(data, format)
+            files.open_rows(path, names, format, spelled) for path in files.expand(paths, format)
         ]
         if memory is not None:
             memory.expect(sum(source.known_rows for source in sources))
@@ -104,6 +104,37 @@ def read_columns(
         f"data is a {type(data).__name__}; give a path, a frame, a mapping of users to items, or "
         "an iterable of (user, item) pairs"
     )
+
+
+def refuse_by_names(
+    data: Any,
+    names_typed: tuple[str, str, str | None],
+    format: str | None,
+    tokenizer: str | Split | None = None,
+) -> None:
+    """Refuse what names of files, columns and tokenizers alone say is wrong; no row is read."""
+    if tokenizer is not None:
+        from dpsu.text.tokenizing import tokenize_by
+
+        tokenize_by(tokenizer)
+    names = [name for name in names_typed if name]
+    if isinstance(data, Query):
+        data.refuse_early()
+        return
+    paths = _paths(data)
+    for path in files.expand(paths, format) if paths else ():
+        files.check_columns(path, names, format)
+    if not paths and isinstance(data, pa.Table):
+        pick(names, data.column_names)
+
+
+def _paths(data: Any) -> list[str | os.PathLike[str]]:
+    """The files that data names; empty if it is something else."""
+    given = [data] if isinstance(data, (str, os.PathLike)) else data
+    named = isinstance(given, (list, tuple)) and all(
+        isinstance(part, (str, os.PathLike)) for part in given
+    )
+    return list(given) if named else []
 
 
 def _slice(table: pa.Table, first: int, names: list[str]) -> Part:

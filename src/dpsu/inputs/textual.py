@@ -27,41 +27,25 @@ ReadTable = Callable[[], pa.Table]
 # From the bytes that were read of a source to a stream that starts with them.
 Again = Callable[[bytes], Any]
 
-BLOCK = 1 << 23
+# A row must fit in a block; rows of texts are longer.
+BLOCK, BLOCK_OF_TEXTS = 1 << 23, 1 << 26
 LOOK_AHEAD, LONGEST_LOOK_AHEAD = 1 << 20, 1 << 26
 LONGEST_HEADER = 1 << 20
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
 
 
 def read_csv(
-    source: Any, again: Again, kind: str, columns: Sequence[str], what: str
+    source: Any, again: Again, kind: str, columns: Sequence[str], what: str, texts: bool = False
 ) -> Iterator[ReadTable]:
     """Columns of a CSV or TSV file with a header, as text, block by block."""
-    delimiter = "\t" if kind == "tsv" else ","
-    broken = (
-        f"{what} is not {kind.upper()} in UTF-8: cells do not line up under the header, or bytes "
-        "cannot be decoded"
-    )
-    first = without_values(lambda: _first_line(source), broken)
-    if first.startswith(COMPRESSED):
-        raise DataError(f"{what} looks compressed; its name must say so, or decompress it first")
-    header = without_values(
-        lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=delimiter)), broken
-    )
-    if len(header) == 1 and header[0].count(";") >= 1 and columns[0] not in header:
-        raise ParameterError(
-            f"the header of {what} is one column; is the separator a semicolon? dpsu reads commas "
-            "(csv) or tabs (tsv)"
-        )
-    pick(columns, header, what, typed=False)
-    for name in columns:
-        if header.count(name) > 1:
-            raise ParameterError(f"{what} has more than one column {name!r}; rename them")
-
+    block = BLOCK_OF_TEXTS if texts else BLOCK
+    delimiter, broken = DELIMITERS[kind], _broken(kind, what, block)
+    first = read_header(source, kind, columns, what)
     reader = without_values(
         lambda: pa.csv.open_csv(
             again(first),
-            read_options=pa.csv.ReadOptions(block_size=BLOCK),
+            read_options=pa.csv.ReadOptions(block_size=block),
             parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=list(columns),
@@ -78,11 +62,43 @@ def read_csv(
     return chain([partial(pa.Table.from_batches, [], reader.schema)], tables_of(reader, broken))
 
 
+def read_header(source: Any, kind: str, columns: Sequence[str], what: str) -> bytes:
+    """The bytes of the header of a CSV or TSV file, which must have the wanted columns."""
+    delimiter, broken = DELIMITERS[kind], _broken(kind, what)
+    first = without_values(lambda: _first_line(source), broken)
+    if first.startswith(COMPRESSED):
+        raise DataError(f"{what} looks compressed; its name must say so, or decompress it first")
+    header = without_values(
+        lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=delimiter)), broken
+    )
+    if len(header) == 1 and header[0].count(";") >= 1 and columns[0] not in header:
+        raise ParameterError(
+            f"the header of {what} is one column; is the separator a semicolon? dpsu reads commas "
+            "(csv) or tabs (tsv)"
+        )
+    pick(columns, header, what, typed=False)
+    for name in columns:
+        if header.count(name) > 1:
+            raise ParameterError(f"{what} has more than one column {name!r}; rename them")
+    return first
+
+
+def _broken(kind: str, what: str, block: int = BLOCK) -> str:
+    return (
+        f"{what} is not {kind.upper()} in UTF-8: cells do not line up under the header, bytes "
+        f"cannot be decoded, or a row has more than {block >> 20} MB"
+    )
+
+
 def read_json_lines(
-    source: Any, again: Again, columns: Sequence[str], what: str
+    source: Any, again: Again, columns: Sequence[str], what: str, texts: bool = False
 ) -> Iterator[ReadTable]:
     """Keys of JSON objects, one a line, block by block; each key is all text or all integers."""
-    broken = f"{what} is not JSON lines in UTF-8, or a column mixes types"
+    block = BLOCK_OF_TEXTS if texts else BLOCK
+    broken = (
+        f"{what} is not JSON lines in UTF-8, a column mixes types, or a line has more than "
+        f"{block >> 20} MB"
+    )
     head, found, keys = without_values(lambda: _look_ahead(source, columns), broken)
     if not head.strip():
         empty = pa.table({name: pa.nulls(0, pa.string()) for name in columns})
@@ -95,7 +111,7 @@ def read_json_lines(
     reader = without_values(
         lambda: pa.json.open_json(
             again(head),
-            pa.json.ReadOptions(block_size=BLOCK),
+            pa.json.ReadOptions(block_size=block),
             options,
         ),
         broken,

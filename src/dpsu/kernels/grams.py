@@ -1,7 +1,7 @@
 """From segments of texts to codes of n-grams, each text's n-grams once and counted.
 
 A segment that was too long has the length -1 and the code -1: no n-gram reaches over it. Tables
-have linear probing and are at most half full; callers make room.
+have linear probing, are at most half full, and grow: while texts are alike they stay in the cache.
 """
 
 from __future__ import annotations
@@ -17,22 +17,33 @@ from dpsu.kernels.hashing import hash_bytes, hash_word
 Bytes = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 FREE = -1
 BARRIER = -1
+FEWEST_SLOTS = 1 << 12
+
+
+@njit(cache=True)
+def _reseated(hashes: Words, n_known: int, size: int) -> Any:
+    """A table of `size` slots with the known codes in it."""
+    slots = np.full(size, FREE, np.int32)
+    mask = np.uint64(size - 1)
+    for code in range(n_known):
+        slot = hashes[code] & mask
+        while slots[slot] != FREE:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = code
+    return slots
 
 
 @njit(cache=True, nogil=True)
 def intern_segments(
-    data: Bytes,
-    begins: Int64,
-    lengths: Int32,
-    salt: Any,
-    slots: Int32,
-    first: Int64,
-    codes: Int32,
+    data: Bytes, begins: Int64, lengths: Int32, salt: Any, first: Int64, codes: Int32
 ) -> int:
     """Codes 0, 1, ... of segments; `first[code]` is the first segment of that text."""
+    hashes = np.empty(len(first), np.uint64)
+    slots = _reseated(hashes, 0, FEWEST_SLOTS)
     mask = np.uint64(len(slots) - 1)
     n_known = 0
     for k in range(len(begins)):
@@ -40,23 +51,29 @@ def intern_segments(
         if length < 0:
             codes[k] = BARRIER
             continue
-        slot = hash_bytes(data, begin, begin + length, salt) & mask
+        hash_ = hash_bytes(data, begin, begin + length, salt)
+        slot = hash_ & mask
         while True:
             code: Any = slots[slot]
             if code == FREE:
                 code = np.int32(n_known)
                 slots[slot] = code
                 first[code] = k
+                hashes[code] = hash_
                 n_known += 1
+                if 2 * n_known > len(slots):
+                    slots = _reseated(hashes, n_known, 4 * len(slots))
+                    mask = np.uint64(len(slots) - 1)
                 break
-            held = first[code]
-            same = lengths[held] == length
-            at, i = begins[held], 0
-            while same and i < length:
-                same = data[at + i] == data[begin + i]
-                i += 1
-            if same:
-                break
+            if hashes[code] == hash_:
+                held = first[code]
+                same = lengths[held] == length
+                at, i = begins[held], 0
+                while same and i < length:
+                    same = data[at + i] == data[begin + i]
+                    i += 1
+                if same:
+                    break
             slot = (slot + np.uint64(1)) & mask
         codes[k] = code
     return n_known
@@ -64,16 +81,11 @@ def intern_segments(
 
 @njit(cache=True, nogil=True)
 def intern_grams(
-    codes: Int32,
-    row_stops: Int64,
-    n: int,
-    salt: Any,
-    slots: Int32,
-    first: Int64,
-    base: int,
-    grams: Int32,
+    codes: Int32, row_stops: Int64, n: int, salt: Any, first: Int64, base: int, grams: Int32
 ) -> int:
     """Codes of the n-grams that start at each segment, from `base` on; -1 where none does."""
+    hashes = np.empty(len(first), np.uint64)
+    slots = _reseated(hashes, 0, FEWEST_SLOTS)
     mask = np.uint64(len(slots) - 1)
     n_known, begin = 0, 0
     for row in range(len(row_stops)):
@@ -96,15 +108,20 @@ def intern_grams(
                     code = np.int32(n_known)
                     slots[slot] = code
                     first[code] = k
+                    hashes[code] = hash_
                     n_known += 1
+                    if 2 * n_known > len(slots):
+                        slots = _reseated(hashes, n_known, 4 * len(slots))
+                        mask = np.uint64(len(slots) - 1)
                     break
-                held = first[code]
-                same, i = True, 0
-                while same and i < n:
-                    same = codes[held + i] == codes[k + i]
-                    i += 1
-                if same:
-                    break
+                if hashes[code] == hash_:
+                    held = first[code]
+                    same, i = True, 0
+                    while same and i < n:
+                        same = codes[held + i] == codes[k + i]
+                        i += 1
+                    if same:
+                        break
                 slot = (slot + np.uint64(1)) & mask
             grams[k] = base + code
         begin = stop

@@ -173,8 +173,13 @@ def words(
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
         while at < stop:
-            if data[at] < 0x80 and table[data[at]] & CLASS in (OTHER, SPACE, MID_NUMBER):
-                at += 1  # most of what is between words
+            # Most of what is between words: nothing in ASCII joins these to what follows.
+            if (
+                data[at] < 0x80
+                and table[data[at]] & CLASS in (OTHER, SPACE, MID_NUMBER)
+                and (at + 1 == stop or data[at + 1] < 0x80)
+            ):
+                at += 1
                 continue
             end, word = _word_end(data, at, stop, table)
             if word:

@@ -44,20 +44,47 @@ class Reroute:
 
     def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
         """Share evenly, cut off, and reroute."""
+        kept, back = self.cut(self.given(contributions))
+        return kept + self.rerouted(contributions, back, done)
+
+    def given(self, contributions: Contributions) -> NDArray[np.int64]:
+        """What users of at most `degree` items give, each share the same."""
         import numpy as np
 
         from dpsu.kernels import weights as kernels
 
-        share = Weighted(2, self.fraction_bits).shares(contributions)
-        small, large = share.copy(), share.copy()
-        small[self.degree + 1 :] = 0
-        large[: self.degree + 1] = 0
+        small, _ = self._shares(contributions)
         weights = np.zeros(contributions.n_items, np.int64)
         for start, stop in contributions.stretches(nobody_waits):
             kernels.weighted(start, stop, contributions.items, small, weights)
+        return weights
+
+    def cut(self, weights: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """What items keep of all they were given, and the part of it that each gives back."""
+        import numpy as np
+
         back = np.maximum(0.0, 1.0 - self.cutoff / np.maximum(weights, 1))
-        np.minimum(weights, self.cutoff, out=weights)
+        return np.minimum(weights, self.cutoff), back
+
+    def rerouted(
+        self, contributions: Contributions, back: NDArray[np.float64], done: Done = nobody_waits
+    ) -> NDArray[np.int64]:
+        """What users add of what came back to them, and what larger users give plainly."""
+        import numpy as np
+
+        from dpsu.kernels import weights as kernels
+
+        small, large = self._shares(contributions)
+        weights = np.zeros(contributions.n_items, np.int64)
         for start, stop in contributions.stretches(done):
             kernels.reroute(start, stop, contributions.items, small, back, self.degree, weights)
             kernels.weighted(start, stop, contributions.items, large, weights)
         return weights
+
+    def _shares(self, contributions: Contributions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Shares by size, of users who take part in rerouting and of those who do not."""
+        share = Weighted(2, self.fraction_bits).shares(contributions)
+        small, large = share.copy(), share.copy()
+        small[self.degree + 1 :] = 0
+        large[: self.degree + 1] = 0
+        return small, large

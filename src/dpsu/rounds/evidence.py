@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +26,32 @@ WORST = 60.0
 
 
 class Evidence:
-    """Evidence of items, item by item. It is noisy, but it is never published."""
+    """Evidence of items, item by item. It is noisy, but it is never published.
 
-    def __init__(self, sieve: Sieve, n_items: int) -> None:
+    `tables` are those of :func:`steering_tables`; an engine that hears items apart makes them once.
+    """
+
+    def __init__(self, sieve: Sieve, n_items: int, tables: Tables | None = None) -> None:
         self._sieve = sieve
-        self._tables = _tables(sieve)
+        self._tables = steering_tables(sieve) if tables is None else tables
         self._evidence = np.zeros(n_items)
         self._precision = np.zeros(n_items)
         self._total = np.zeros(n_items)
         self._present = np.zeros(n_items, bool)
         self.released = np.zeros(n_items, bool)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All there is to know of the items, one value each; :meth:`resume` goes on from it."""
+        return {
+            "evidence": self._evidence, "precision": self._precision, "total": self._total,
+            "present": self._present, "released": self.released,
+        }  # fmt: skip
+
+    def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the state of the same items."""
+        self._evidence, self._precision = state["evidence"], state["precision"]
+        self._total, self._present = state["total"], state["present"]
+        self.released = state["released"]
 
     def begin(self, present: NDArray[np.bool_]) -> None:
         """Begin a phase: evidence that counts starts at 0; `present` are the items of its sets."""
@@ -76,7 +93,7 @@ class Evidence:
         )  # fmt: skip
 
 
-def _tables(sieve: Sieve) -> Tables:
+def steering_tables(sieve: Sieve) -> Tables:
     """Posterior mean and deviation of an item's rate, by standard error and estimate.
 
     The prior of a rate h is proportional to 1/h between two public bounds. Made from the plan

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from dpsu.ids import Ids
     from dpsu.keys import Key
+    from dpsu.noise import Noise
     from dpsu.rounds.engine import Looks
+    from dpsu.rounds.evidence import Evidence
 
 FRACTION_BITS = 20
 
@@ -64,6 +66,11 @@ class Sieve:
         return self.phases[0].max_items
 
     @property
+    def unit(self) -> float:
+        """How many units of weight make 1."""
+        return float(1 << self.fraction_bits)
+
+    @property
     def goal(self) -> float:
         """The last boundary, which evidence has to cross in the end."""
         return self.phases[-1].boundary[-1]
@@ -92,19 +99,40 @@ class Sieve:
         from dpsu.noise import Noise
         from dpsu.rounds.evidence import Evidence
 
-        unit = float(1 << self.fraction_bits)
         noise, heard = Noise(key, items), Evidence(self, len(items))
         for look in self.looks():
-            phase = look.phase
             attention = heard.attention(look)
             if look.place == 0:
-                # Sets are chosen once per phase, and stay.
-                present = looks.choose(phase.max_items, None if look.round == 0 else attention)
-                heard.begin(present)
-                caps = phase.caps(self.sigma, unit)
-            weights = looks.attend(attention, caps, phase.shapes[look.place], unit, look.round)
-            heard.hear(look, weights + noise.rounded(look.round, self.scale(look)), attention)
+                caps = look.phase.caps(self.sigma, self.unit)
+            weights, present = self.ask(look, looks, attention, caps)
+            self.listen(look, heard, noise, weights, present, attention)
         return heard.released
+
+    def ask(
+        self, look: Look, looks: Looks, attention: NDArray[np.float64], caps: list[float]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """What users give in a look, and where a phase begins, which items are in their sets."""
+        present = None
+        if look.place == 0:
+            # Sets are chosen once per phase, and stay.
+            chosen_by = None if look.round == 0 else attention
+            present = looks.choose(look.phase.max_items, chosen_by)
+        shape = look.phase.shapes[look.place]
+        return looks.attend(attention, caps, shape, self.unit, look.round), present
+
+    def listen(
+        self,
+        look: Look,
+        heard: Evidence,
+        noise: Noise,
+        weights: NDArray[np.int64],
+        present: NDArray[np.bool_] | None,
+        attention: NDArray[np.float64],
+    ) -> None:
+        """Take in what all users together gave, with noise; `present` where a phase begins."""
+        if present is not None:
+            heard.begin(present)
+        heard.hear(look, weights + noise.rounded(look.round, self.scale(look)), attention)
 
 
 # Chosen on made-up data only, by benchmarks/steering.py. With few looks an early one must not

@@ -42,18 +42,24 @@ class Sips:
         """Weight in the last round that is enough with this probability."""
         return weight_needed(self.curves[-1], probability)
 
+    def given(self) -> NDArray[np.int64]:
+        """What a user gives to each of its items, by their number."""
+        import numpy as np
+
+        weighted = Weighted(2, self.fraction_bits)
+        sizes = range(1, self.max_items + 1)
+        return np.array([0, *(weighted.share(size) for size in sizes)], np.int64)
+
     def run(self, looks: Looks, items: Ids, key: Key) -> NDArray[np.bool_]:
         """Which items are released, from an engine that knows the users."""
         import numpy as np
 
         from dpsu.coins import toss
 
-        weighted = Weighted(2, self.fraction_bits)
-        give = [0] + [weighted.share(size) for size in range(1, self.max_items + 1)]
-        shares = np.array(give, np.int64)
+        given = self.given()
         released = np.zeros(len(items), bool)
         for round_, curve in enumerate(self.curves):
-            weights = looks.share(released, self.max_items, shares, round_)
+            weights = looks.share(released, self.max_items, given, round_)
             released |= toss(curve, weights, self.fraction_bits, items, key, round_)
         return released
 

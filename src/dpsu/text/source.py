@@ -62,7 +62,7 @@ def tokenizer_name(tokenizer: str | Split | None) -> str:
     if tokenizer is None:
         return WORDS
     if isinstance(tokenizer, str):
-        if tokenizer in NAMED or tokenizer.endswith(".json"):
+        if tokenizer in NAMED or is_file(tokenizer):
             return tokenizer
         if tokenizer.startswith(REGEX):
             _check_pattern(tokenizer)
@@ -78,6 +78,11 @@ def tokenizer_name(tokenizer: str | Split | None) -> str:
         )
     name = getattr(tokenizer, "__qualname__", type(tokenizer).__name__)
     return f"function {name}"
+
+
+def is_file(tokenizer: str) -> bool:
+    """Whether the tokenizer is named by a file."""
+    return tokenizer.endswith(".json") and not tokenizer.startswith(REGEX)
 
 
 def _check_pattern(tokenizer: str) -> None:

@@ -8,6 +8,7 @@ files see a few hundred texts at a time, so that few tokens are ever Python obje
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,16 @@ from dpsu.ids import text_buffers
 from dpsu.kernels import segmenting
 from dpsu.text import paper
 from dpsu.text.properties import tables
-from dpsu.text.source import LINES, LONGEST_ITEM, PAPER, REGEX, SENTENCES, WORDS, Split
+from dpsu.text.source import (
+    LINES,
+    LONGEST_ITEM,
+    PAPER,
+    REGEX,
+    SENTENCES,
+    WORDS,
+    Split,
+    is_file,
+)
 
 TEXTS_AT_ONCE = 256
 
@@ -56,13 +66,13 @@ def tokenize_by(tokenizer: str | Split | None) -> Tokenize:
     if tokenizer in (SENTENCES, LINES):
         loop = segmenting.sentences if tokenizer == SENTENCES else segmenting.lines
         return lambda texts: _segments(loop, texts, sentences)
-    if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
+    if isinstance(tokenizer, str) and is_file(tokenizer):
         return partial(_collected, _from_file(tokenizer))
     split: Split
     if tokenizer == PAPER:
         split = paper.splitter()
     elif callable(tokenizer):
-        split = tokenizer
+        split = _one_at_a_time(tokenizer)
     else:
         pattern = re.compile(tokenizer.removeprefix(REGEX))
 
@@ -70,6 +80,20 @@ def tokenize_by(tokenizer: str | Split | None) -> Tokenize:
             return (match.group() for match in pattern.finditer(text))
 
     return partial(_collected, lambda some: [split(text) for text in some])
+
+
+def _one_at_a_time(split: Split) -> Split:
+    """A function of the caller's may use scratch space of its own: never two texts at once.
+
+    If it did, tokens of one user could end up with another.
+    """
+    lock = threading.Lock()
+
+    def alone(text: str) -> list[str]:
+        with lock:
+            return _tokens(split(text))
+
+    return alone
 
 
 def _segments(

@@ -1,0 +1,58 @@
+"""Options that charge a release to a ledger, spelled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpsu.spending import Spending
+
+Command = Callable[..., Any]
+
+
+def ledger_options(command: Command) -> Command:
+    """Where a release is recorded before it reads anything."""
+    for option in reversed(
+        (
+            click.option(
+                "--ledger",
+                type=click.Path(path_type=Path),
+                metavar="FILE",
+                help="Record in FILE what this release costs, before anything is read; refuse it "
+                "if the budget does not allow it. See `dpsu ledger`.",
+            ),
+            click.option(
+                "--dataset", metavar="NAME", help="Name under which releases of one ledger add up."
+            ),
+            click.option(
+                "--budget",
+                metavar="E,D",
+                help="Epsilon and delta for all releases of a dataset; needed for its first.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def spending_of(ledger: Path | None, dataset: str | None, budget: str | None) -> Spending:
+    """What the options mean; the command calls `done` when its output is in place."""
+    if ledger is None and (dataset is not None or budget is not None):
+        raise click.UsageError("--dataset and --budget go with --ledger")
+    if ledger is not None and dataset is None:
+        raise click.UsageError("--ledger needs --dataset: the name under which releases add up")
+    parsed = None if budget is None else parse_budget("--budget", budget)
+    return Spending.of(ledger, dataset, parsed).kept_open()
+
+
+def parse_budget(option: str, typed: str) -> tuple[float, float]:
+    """Epsilon and delta of "3,1e-5"."""
+    try:
+        epsilon, delta = (float(part) for part in typed.split(","))
+    except ValueError:
+        told = f"{option} {typed!r} is not an epsilon and a delta, such as 3,1e-5"
+        raise click.UsageError(told) from None
+    return epsilon, delta

@@ -1,0 +1,75 @@
+"""A Spark session for the command line: quiet, on Java that is there, with this Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+NO_JAVA = (
+    f"Spark needs Java {OLDEST_JAVA} or newer, and none was found; install it (on Debian the "
+    "package openjdk-17-jre-headless), or set JAVA_HOME"
+)
+CONNECT = "sc://"
+
+
+def has_java() -> bool:
+    """Whether there is a Java that Spark 4 runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
+        return False
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    found = re.search(r'version "(\d+)', told.stderr + told.stdout)
+    return found is not None and int(found.group(1)) >= OLDEST_JAVA
+
+
+def open_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session on a master (local[2], yarn, k8s://...) or on a Connect server (sc://host)."""
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise ParameterError("Spark needs pyspark: pip install 'dpsu[spark]'") from None
+    builder: Any = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if master.startswith(CONNECT):
+        builder = builder.remote(master)
+    elif has_java():
+        _launch(master, settings)
+    else:
+        raise ParameterError(NO_JAVA)
+    session: SparkSession = builder.getOrCreate()
+    return session
+
+
+def _launch(master: str, settings: Mapping[str, str]) -> None:
+    """Start Spark so that nothing it prints reaches the terminal: its errors quote cells."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    # Workers on this machine must find dpsu: they are this Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf().setMaster(master).setAppName("dpsu")
+    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+    for name, value in settings.items():
+        conf.set(name, value)
+    launch: Any = launch_gateway
+    gateway = launch(conf, {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
+    SparkContext(conf=conf, gateway=gateway)

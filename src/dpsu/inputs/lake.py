@@ -1,0 +1,78 @@
+"""Files, folders and tables as Spark reads them: no type is guessed, and no header ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsu.errors import ParameterError
+from dpsu.inputs.files import expand
+from dpsu.inputs.formats import STDIN, TABLE, format_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+READ = ("parquet", "csv", "tsv", TABLE)
+
+
+def open_frame(session: SparkSession, sources: Sequence[str], format_: str | None) -> DataFrame:
+    """One frame of all sources, which have one format.
+
+    Names may be paths, folders, globs or addresses that Spark knows (``s3a://``, ``hdfs://``), and
+    with the format ``table`` names of tables.
+    """
+    kind = format_ or _format(sources)
+    if kind not in READ or STDIN in sources:
+        raise ParameterError(
+            f"Spark reads {', '.join(READ)} here, and no standard input; read anything else with "
+            "Spark yourself and call dpsu.spark.release"
+        )
+    if kind == TABLE:
+        frame = session.table(sources[0])
+        for name in sources[1:]:
+            frame = frame.unionByName(session.table(name))
+        return frame
+    paths = [path for source in sources for path in _paths(source, kind)]
+    if kind == "parquet":
+        return session.read.parquet(*paths)
+    return session.read.csv(
+        paths,
+        sep="\t" if kind == "tsv" else ",",
+        header=True,
+        inferSchema=False,
+        # Columns of every file are checked by name: in another order they would change places.
+        enforceSchema=False,
+        # An empty cell is missing, a quoted empty one is an empty text. Spark tells them apart only
+        # if missing cells have a value of their own, which no file has.
+        nullValue="\0missing\0",
+        emptyValue="",
+        quote='"',
+        escape='"',
+        multiLine=True,
+        mode="FAILFAST",
+        encoding="UTF-8",
+    )
+
+
+def _format(sources: Sequence[str]) -> str:
+    kinds = {format_of(path) for source in sources for path in _known_files(source)}
+    if len(kinds) != 1 or None in kinds:
+        raise ParameterError(
+            "files must have one format that their names say; give the format (--format)"
+        )
+    return str(kinds.pop())
+
+
+def _known_files(source: str) -> list[Path]:
+    return [Path(source)] if "://" in source else expand([source])
+
+
+def _paths(source: str, kind: str) -> list[str]:
+    """Paths for Spark, which takes hidden files for none and reads what it finds in folders."""
+    if "://" in source:
+        return [source]
+    found = [path for path in expand([source], kind) if format_of(path) in (kind, None)]
+    if any(path.suffix.lower() == ".zst" for path in found):
+        raise ParameterError("Spark reads no .zst files here; decompress them, or use .gz")
+    return [str(path.resolve()) for path in found]

@@ -1,0 +1,93 @@
+"""Texts in pieces of a few megabytes: cut from columns, normalized, filtered and tokenized."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from dpsu.errors import DataError
+from dpsu.ids import NOTHING, TEXT, canonical, family, text_buffers
+from dpsu.pairs import Rows, Tally
+from dpsu.text.paper import PostsOnce
+from dpsu.text.source import LONGEST_ITEM, PAPER, Split, TextSource
+from dpsu.text.tokenizing import Segments, tokenize_by
+
+Piece = tuple[pa.Array, pa.Array]
+
+# Large enough that starting on a piece costs nothing, small enough to stay near the processor.
+BYTES_AT_ONCE = 1 << 22
+NO_TEXT = "some rows have no text"
+TOO_LONG = f"some tokens have more than {LONGEST_ITEM:,} bytes"
+
+
+def pieces(rows: Rows, column: str) -> Iterator[Piece]:
+    """Users and texts as they came, some megabytes at a time; no text is copied as a whole."""
+    for part in rows.parts:
+        user, text, _ = part()
+        if len(user) != len(text):
+            raise DataError(f"columns {rows.names[0]!r} and {column!r} have different lengths")
+        table = pa.table([user, text], names=["user", "text"])
+        # At least one piece: columns without rows have types all the same.
+        for batch in table.to_batches() or [table.schema.empty_table().combine_chunks()]:
+            users, texts = (_plain(batch[name]) for name in ("user", "text"))
+            yield from _cut(users, _as_text(column, texts))
+
+
+def _cut(users: pa.Array, texts: pa.Array) -> Iterator[Piece]:
+    _, offsets = text_buffers(texts)
+    first = 0
+    while first < len(texts) or first == 0:
+        last = int(np.searchsorted(offsets, offsets[first] + BYTES_AT_ONCE, "right")) - 1
+        last = min(max(last, first + 1), len(texts))
+        yield users.slice(first, last - first), texts.slice(first, last - first)
+        first = max(last, 1)
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Without dictionaries; texts with long offsets, so that no two gigabytes are too many."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if pa.types.is_dictionary(column.type):
+        values = column.dictionary
+        if family("", values) == TEXT:
+            values = values.cast(pa.large_string())
+        return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
+    return column.cast(pa.large_string()) if family("", column[:0]) == TEXT else column
+
+
+def _as_text(column: str, texts: pa.Array) -> pa.Array:
+    kind = family(column, texts)
+    if kind == NOTHING:
+        return pa.nulls(len(texts), pa.large_string())
+    if kind != TEXT:
+        raise DataError(f"column {column!r} holds integers; texts must be text")
+    return texts
+
+
+class Tokens:
+    """Makes tokens of pieces, in any thread, and tells `tally` what was left out."""
+
+    def __init__(
+        self, user: str, source: TextSource, tokenizer: str | Split | None, tally: Tally
+    ) -> None:
+        self._column, self._tally = source.column, tally
+        self._tokenize = tokenize_by(tokenizer)
+        self._once = PostsOnce(user) if source.tokenizer == PAPER else None
+
+    def of(self, piece: Piece) -> tuple[pa.Array, Segments]:
+        """Users of the texts that are left, and the tokens of each text."""
+        users, texts = piece
+        if texts.null_count:
+            self._tally.lose(NO_TEXT, texts.null_count)
+            there = texts.is_valid()
+            users, texts = users.filter(there), texts.filter(there)
+        texts = canonical(self._column, texts)
+        if self._once is not None:
+            keep = pa.array(self._once.keep(users, texts))
+            users, texts = users.filter(keep), texts.filter(keep)
+        segments = self._tokenize(texts)
+        self._tally.lose(TOO_LONG, segments.too_long)
+        self._tally.see(int(np.count_nonzero(np.diff(segments.row_stops, prepend=0))))
+        return users, segments

@@ -1,0 +1,91 @@
+"""A cluster in one process: the steps of a release, with rows shuffled and tasks cut at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpsu.engines.courses import course_of
+from dpsu.engines.parcels import arrived, sent
+from dpsu.engines.steps import Deal, Job, Toss, Weigh
+from dpsu.engines.turns import Ask, Listen
+
+Batches = list[pa.RecordBatch]
+# What Spark offers, with options that make small data interesting.
+OFFERED: list[tuple[str, dict[str, Any]]] = [
+    ("count-laplace", {"max_items": 4}),
+    ("count-gaussian", {"max_items": 4, "min_users": 2}),
+    ("weighted-laplace", {}),
+    ("weighted-gaussian", {"max_items": 4}),
+    ("weighted-gaussian", {"max_items": 4, "calibration": "paper"}),
+    ("reroute", {"max_items": 4, "cutoff": 2.0}),
+    ("sips", {"max_items": 4}),
+    ("sieve", {"max_items": 4, "scout_items": 8, "rounds": 5}),
+    ("sieve", {"max_items": 4, "scout_items": 0, "rounds": 3}),
+]
+
+
+def exchanged(batches: Iterable[pa.RecordBatch], tasks: int, rng: random.Random) -> list[Batches]:
+    """Parcels of each bucket together, in any order; a task may have several buckets."""
+    parcels = list(arrived(batches))
+    rng.shuffle(parcels)
+    parts: list[list] = [[] for _ in range(tasks)]  # type: ignore[type-arg]
+    for parcel in parcels:
+        parts[parcel.to % tasks].append(parcel)
+    return [list(sent(part)) for part in parts]
+
+
+def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> list[str | int]:
+    """Sorted items, as the steps release them."""
+    size = max(1, -(-len(table) // tasks))
+    parts = [table.slice(first, size) for first in range(0, len(table), size)]
+    dealt = [batch for part in parts for batch in Deal(job)(iter(part.to_batches(max_chunksize=7)))]
+    now = exchanged(dealt, tasks, rng)
+    course = course_of(job.plan)
+    if course is None:
+        given = [batch for part in now for batch in Weigh(job)(iter(part))]
+        sums = pa.Table.from_batches(given).group_by("item").aggregate([("number", "sum")])
+        found = list(Toss(job)(iter(sums.combine_chunks().to_batches())))
+    else:
+        for turn in range(course.turns):
+            asked = [b for part in now for b in Ask(job, course, turn)(iter(part))]
+            found = [
+                b
+                for part in exchanged(asked, tasks, rng)
+                for b in Listen(job, course, turn)(iter(part))
+            ]
+            if turn + 1 < course.turns:
+                now = exchanged(found, tasks, rng)
+    return sorted(item for batch in found for item in batch.column(0).to_pylist())
+
+
+def random_table(rng: np.random.Generator, kind: str, users: int = 300) -> pa.Table:
+    """Rows of users and popular items, some twice; `kind` names the types of both columns."""
+    n_items = int(rng.integers(1, 60))
+    rows = [
+        (user, min(int(rng.zipf(1.3)), n_items))
+        for user in range(int(rng.integers(1, users)))
+        for _ in range(rng.integers(1, 12))
+    ]
+    rng.shuffle(rows)
+    user_kind, item_kind = kind.split("-")
+
+    def spelled(user: int, row: int) -> str | int:
+        """One user in two spellings, composed and decomposed."""
+        return user - 5 if user_kind == "int" else ("é" if row % 2 else "e\u0301") + str(user)
+
+    def named(item: int) -> str | int:
+        if item_kind == "int":
+            return (item * 7919) % 31 - 3
+        return f"ü {item}" if item % 3 else f"w{item}"
+
+    return pa.table(
+        {
+            "user": [spelled(user, row) for row, (user, _) in enumerate(rows)],
+            "item": [named(item) for _, item in rows],
+        }
+    )

@@ -1,0 +1,157 @@
+"""Spark and the local engine: the same key and the same data give the same release."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpsu
+import dpsu.spark
+from tests import clusters
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+KINDS = ("text-text", "int-int", "int-text", "text-int")
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
+
+
+def both(df: DataFrame, table: pa.Table, seed: int, **options: Any) -> dpsu.Release:
+    """The release of the local engine, after comparing it with that of Spark."""
+    partitions = options.pop("partitions", 3)
+    here = dpsu.release(table, insecure_seed=seed, **BUDGET, **options)
+    there = dpsu.spark.release(
+        df, insecure_seed=seed, partitions=partitions, **BUDGET, **options
+    ).released
+    assert there.items == here.items
+    assert there.values.type == here.values.type
+    assert there.plan == here.plan
+    assert there.report_json() == here.report_json()
+    assert (there.counts is None) == (here.counts is None)
+    if here.counts is not None and there.counts is not None:
+        assert there.counts.to_pylist() == here.counts.to_pylist()
+    return here
+
+
+@pytest.mark.parametrize("nth", range(len(clusters.OFFERED)))
+def test_every_mechanism_agrees(spark: SparkSession, nth: int) -> None:
+    mechanism, options = clusters.OFFERED[nth]
+    rng = np.random.default_rng(nth)
+    found = 0
+    for seed in (nth % 4, (nth + 2) % 4):
+        table = clusters.random_table(rng, KINDS[seed])
+        # As it comes, in one part, or by another column: partitions must not matter.
+        df = spark.createDataFrame(table)
+        df = [df, df.coalesce(1), df.repartition(5, "item"), df.repartition(2)][seed]
+        partitions = (1, 2, 3, 7)[seed]
+        found += len(both(df, table, seed, mechanism=mechanism, partitions=partitions, **options))
+    assert found > 3
+
+
+def test_the_default_agrees(spark: SparkSession) -> None:
+    table = clusters.random_table(np.random.default_rng(8), "text-text", 600)
+    assert len(both(spark.createDataFrame(table), table, 8)) > 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": "weighted-gaussian", "max_items": 3, "prior": {"w3": 9.0, "ü 1": 2, "q": 1}},
+        {"mechanism": "reroute", "max_items": 3, "prior": {"w3": 9.0, "ü 2": 2}},
+        {"mechanism": "weighted-laplace", "public_items": ["w3", "not held", "e\u0301"]},
+        {"mechanism": "sieve", "rounds": 4, "public_items": ["w3", "not held"]},
+        {"mechanism": "sips", "counts": True, "counts_items": 2},
+        {"mechanism": "count-gaussian", "counts": True, "public_items": ["not held"]},
+        {"expected_items_per_user": 30, "expected_users": 1000},
+    ],
+    ids=str,
+)
+def test_options_agree(spark: SparkSession, options: dict[str, Any]) -> None:
+    table = clusters.random_table(np.random.default_rng(5), "int-text")
+    assert len(both(spark.createDataFrame(table), table, 5, **options)) > 0
+
+
+def test_integer_types_and_odd_names(spark: SparkSession) -> None:
+    table = clusters.random_table(np.random.default_rng(6), "int-int")
+    df = spark.createDataFrame(table)
+    df = df.selectExpr("cast(user as smallint) as `a person`", "cast(item as int) as `it.em``s`")
+    named = table.rename_columns(["a person", "it.em`s"])
+    released = both(df, named, 6, mechanism="sips", user="a person", item="it.em`s")
+    found = dpsu.spark.release(
+        df, user="a person", item="it.em`s", mechanism="sips", insecure_seed=6, **BUDGET
+    )
+    assert found.items.columns == ["it.em`s"]
+    assert [row[0] for row in found.items.collect()] == list(released.items)
+    assert found.plan == released.plan
+    assert found.private is False
+    assert "sips" in found.report()
+
+
+def test_rows_that_are_not_there(spark: SparkSession) -> None:
+    rows = pa.table({"user": ["a", None, "b", "c"] * 20, "item": ["x", "y", None, "x"] * 20})
+    df = spark.createDataFrame(rows)
+    with pytest.warns(dpsu.DataWarning, match="some rows have no 'user' or no 'item'"):
+        both(df, rows, 1, mechanism="weighted-laplace")
+    with pytest.raises(dpsu.DataError, match="some rows have no 'user'"):
+        dpsu.spark.release(df, strict=True, **BUDGET)
+    for mechanism in ("sieve", "weighted-gaussian"):
+        with pytest.warns(dpsu.DataWarning, match="nothing can be released"):
+            empty = dpsu.spark.release(
+                df.limit(0), mechanism=mechanism, public_items=["p"], **BUDGET
+            )
+        assert empty.released.items == ("p",)
+        assert empty.private
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sieve"])
+def test_skew(spark: SparkSession, mechanism: str) -> None:
+    """One item that half of all users hold, and one user with a million items."""
+    from pyspark.sql import functions as f
+
+    users, many = 40_000, 1_000_000
+    spread = [
+        (np.arange(users), np.arange(users) % 500),
+        (np.arange(0, users, 2), np.zeros(users // 2, int)),
+    ]
+    user = np.concatenate([u for u, _ in spread] + [np.full(many, -1)])
+    item = np.concatenate([i for _, i in spread] + [np.arange(many)])
+    table = pa.table({"user": user, "item": item})
+    wide = spark.range(many).select(
+        f.lit(-1).cast("bigint").alias("user"), f.col("id").alias("item")
+    )
+    df = spark.createDataFrame(table.slice(0, len(table) - many)).union(wide)
+    options = {"mechanism": mechanism, **({"rounds": 4} if mechanism == "sieve" else {})}
+    assert len(both(df, table, 3, partitions=4, **options)) > 300
+
+
+def test_the_release_does_not_depend_on_the_number_of_buckets(spark: SparkSession) -> None:
+    table = clusters.random_table(np.random.default_rng(7), "text-text")
+    df = spark.createDataFrame(table)
+    options: dict[str, Any] = {"mechanism": "sips", "insecure_seed": 1, **BUDGET}
+    found = {
+        dpsu.spark.release(df, partitions=partitions, **options).released.items
+        for partitions in (1, 12, None)
+    }
+    assert len(found) == 1
+
+
+def test_without_a_seed_releases_differ(spark: SparkSession) -> None:
+    """Fresh keys: at a budget where much is left to chance, three releases are hardly one."""
+    rows = pa.table({"user": list(range(400)), "item": [k % 80 for k in range(400)]})
+    df = spark.createDataFrame(rows)
+    found = {
+        dpsu.spark.release(df, mechanism="weighted-gaussian", partitions=1, epsilon=1, delta=0.02)
+        .released.items
+        for _ in range(3)
+    }  # fmt: skip
+    assert len(found) == 3
+
+
+def test_all_pairs_of_kinds_are_tried() -> None:
+    assert {"-".join(pair) for pair in itertools.product(["text", "int"], repeat=2)} == set(KINDS)

@@ -1,0 +1,79 @@
+"""`dpsu release --engine spark`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from dpsu.engines.sessions import NO_JAVA
+from tests import clusters
+
+pytestmark = pytest.mark.spark
+
+SEEDED = ["--epsilon", "4", "--delta", "0.05", "--insecure-seed", "3", "--mechanism", "sips"]
+SPARK = ["--engine", "spark", "--master", "local[2]", "--spark-conf", "spark.driver.host=127.0.0.1"]
+
+
+def dpsu(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dpsu", *arguments],
+        capture_output=True, text=True, timeout=900, check=False, env=os.environ | env,
+    )  # fmt: skip
+
+
+def test_the_same_from_files(tmp_path: Path) -> None:
+    table = clusters.random_table(np.random.default_rng(9), "int-text")
+    (tmp_path / "parts").mkdir()
+    for k in range(3):
+        pyarrow.parquet.write_table(table.slice(k * 300, 300), tmp_path / "parts" / f"{k}.parquet")
+    here = dpsu("release", str(tmp_path / "parts"), *SEEDED)
+    there = dpsu(
+        "release", str(tmp_path / "parts"), *SEEDED, *SPARK, "--report", str(tmp_path / "r")
+    )
+    assert there.returncode == 0, there.stderr
+    assert there.stdout == here.stdout
+    assert there.stdout.count("\n") > 3
+    assert there.stderr == here.stderr
+    assert "sips" in (tmp_path / "r").read_text()
+
+
+def test_rows_that_do_not_line_up_tell_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("user,item\n1,alice\n2,bob,gun\n", encoding="utf-8")
+    told = dpsu("release", str(path), *SEEDED, *SPARK, "--output", str(tmp_path / "o.txt"))
+    assert told.returncode == 1
+    assert told.stderr.startswith("dpsu: Spark could not finish the job")
+    assert "gun" not in told.stderr
+    assert not (tmp_path / "o.txt").exists()
+
+
+def test_without_java(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("user,item\n1,a\n", encoding="utf-8")
+    told = dpsu("release", str(path), *SEEDED, *SPARK, PATH="/nowhere", JAVA_HOME="")
+    assert told.returncode == 2
+    assert told.stderr.strip() == f"dpsu: {NO_JAVA}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--engine", "spark", "--mechanism", "greedy", "--order", "hash"], "cannot run on Spark"),
+        (["--engine", "spark", "--memory-limit", "4GB"], "--memory-limit is for one machine"),
+        (["--master", "local[2]"], "--master is for --engine spark"),
+        (["--format", "table"], "--format table is for --engine spark"),
+        (["--engine", "spark", "--spark-conf", "x"], "KEY=VALUE"),
+    ],
+)
+def test_refusals(tmp_path: Path, arguments: list[str], words: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("user,item\n1,a\n", encoding="utf-8")
+    told = dpsu("release", str(path), "--epsilon", "1", "--delta", "1e-3", *arguments)
+    assert told.returncode == 2
+    assert words in told.stderr

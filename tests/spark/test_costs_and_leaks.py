@@ -1,0 +1,175 @@
+"""How many exchanges a release takes, and that nothing of it can be read anywhere else."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import io
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpsu
+import dpsu.spark
+from dpsu.engines import spark as engine
+from dpsu.keys import Key
+from tests import clusters
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+MODES = ("simple", "extended", "codegen", "cost", "formatted")
+# Turns of users and items; each takes one exchange to users and one to items.
+TURNS: list[tuple[str, dict[str, Any], int]] = [
+    ("count-gaussian", {}, 1),
+    ("weighted-laplace", {}, 1),
+    ("weighted-gaussian", {}, 1),
+    ("reroute", {}, 2),
+    ("sips", {}, 3),
+    ("sips", {"rounds": 5}, 5),
+    ("sieve", {"rounds": 6}, 6),
+    ("sieve", {}, 14),
+]
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(clusters.random_table(np.random.default_rng(1), "text-text"))
+
+
+def explained(frame: DataFrame, mode: str = "simple") -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        frame.explain(mode=mode)
+    return out.getvalue()
+
+
+def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> engine.Query:
+    plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism=mechanism, **options)
+    return engine.query(rows, plan, key, partitions=3)
+
+
+@pytest.mark.parametrize(("mechanism", "options", "turns"), TURNS, ids=str)
+def test_two_exchanges_a_turn(
+    rows: DataFrame, mechanism: str, options: dict[str, Any], turns: int
+) -> None:
+    plan = explained(query_of(rows, Key.from_os(), mechanism, **options).items())
+    assert plan.count("Exchange ") == 2 * turns
+    assert "Sort" not in plan
+    assert "Broadcast" not in plan
+    assert "Cartesian" not in plan
+    assert "InMemory" not in plan
+
+
+def test_counts_take_two_exchanges_more(rows: DataFrame) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism="sips", counts=True)
+    query = engine.query(rows, plan, Key.from_os(), partitions=3)
+    told = explained(query.counts(pa.array(["a", "b"], pa.large_string())))
+    # Group by user, group by item; the join with the released items broadcasts what is public.
+    assert told.count("Exchange hashpartitioning") + told.count("Exchange shuffle") <= 3
+
+
+def spelled(secret: bytes) -> Iterator[bytes]:
+    """Ways in which bytes could show in a text or a file."""
+    yield secret
+    yield secret.hex().encode()
+    yield secret.hex(" ").encode()
+    for start in range(3):
+        # Base64 of any text that has the secret in it, however it is aligned.
+        yield base64.b64encode(secret[start:])[4:32]
+    yield ", ".join(map(str, secret)).encode()
+    yield ", ".join(str(b - 256 if b > 127 else b) for b in secret).encode()
+    yield repr(secret)[2:-1].encode()
+    yield str(int.from_bytes(secret, "big")).encode()
+
+
+def written(folder: Path, needed: str) -> list[bytes]:
+    """Event logs, once they tell of a step; they are written in the background."""
+    deadline = time.time() + 120
+    while True:
+        logs = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+        if any(needed.encode() in log for log in logs):
+            return logs
+        assert time.time() < deadline
+        time.sleep(0.5)
+
+
+def test_the_key_shows_nowhere(spark: SparkSession, spark_folder: Path, rows: DataFrame) -> None:
+    key = Key.from_os()
+    for mechanism, options in (("weighted-gaussian", {}), ("sieve", {"rounds": 4})):
+        query = query_of(rows, key, mechanism, **options)
+        frame = query.items()
+        shown = "".join(explained(frame, mode) for mode in MODES).encode()
+        assert b"dpsu_Deal" in shown
+        engine.run(query)
+        logs = written(spark_folder / "events", f"dpsu_{'Toss' if not options else 'Listen_3'}")
+        for text in (shown, *logs):
+            for secret in spelled(key.secret):
+                assert secret not in text
+    # The search can find: the same spellings of what the log does contain.
+    assert next(spelled(b"dpsu_Deal")) in shown
+
+
+def test_nothing_is_left_behind(spark: SparkSession, spark_folder: Path) -> None:
+    """No cache, table or view; no file of an exchange once the query is over."""
+    marked = [f"marked item {k}" for k in range(50)]
+    table = pa.table({"user": list(range(2000)), "item": [marked[k % 50] for k in range(2000)]})
+    df = spark.createDataFrame(table)
+    dpsu.spark.release(df, epsilon=1, delta=1e-3, rounds=4, partitions=3, counts=True)
+    failing = df.selectExpr("cast(item as int) as user", "item")
+    with pytest.raises(dpsu.DataError):
+        dpsu.spark.release(failing, epsilon=1, delta=1e-3, rounds=4, partitions=3)
+    gc.collect()
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
+    assert spark.catalog.listTables() == []
+    for name in engine.CLEAN_UP:
+        assert spark.conf.get(name) == "false"
+    deadline = time.time() + 120
+    while left := [p.name for p in (spark_folder / "local").rglob("shuffle_*.data")]:
+        assert time.time() < deadline, left
+        time.sleep(0.5)
+
+
+def test_errors_tell_nothing_of_the_data(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secret = "alice bought a gun"
+    rows = spark.createDataFrame([("1", secret)] * 3, "user string, item string")
+    options: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, "partitions": 2}
+    broken = rows.selectExpr("cast(item as int) as user", "item")
+    not_text = rows.selectExpr("user", "cast(concat(item, x'ff') as string) as item")
+    for mechanism in ("sips", "weighted-gaussian"):
+        with pytest.raises(dpsu.DataError, match="could not finish the job") as caught:
+            dpsu.spark.release(broken, mechanism=mechanism, **options)
+        tell_nothing(caught.value, secret)
+    with pytest.raises(dpsu.DataError, match="not valid UTF-8") as caught:
+        dpsu.spark.release(not_text, mechanism="sips", **options)
+    tell_nothing(caught.value, secret)
+    # PySpark logs some errors, cells and all, before it raises them.
+    printed = capfd.readouterr()
+    assert secret not in printed.out + printed.err
+
+
+def tell_nothing(error: BaseException, secret: str) -> None:
+    seen: BaseException | None = error
+    while seen is not None:
+        assert secret not in repr(seen)
+        assert "alice" not in str(seen)
+        seen = seen.__context__ or seen.__cause__
+
+
+def test_the_released_frame_does_not_hang_on_the_data(rows: DataFrame) -> None:
+    """Computed again on other data, the same key would tell both apart."""
+    found = dpsu.spark.release(rows, epsilon=4, delta=0.05, mechanism="sips", partitions=2)
+    shown = explained(found.items, "extended")
+    assert "dpsu_" not in shown
+    assert "MapInArrow" not in shown
+    assert [row.item for row in found.items.collect()] == list(found.released.items)

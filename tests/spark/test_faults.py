@@ -1,0 +1,112 @@
+"""Tasks fail, workers are killed, executors vanish: the release is the same, or there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import dpsu
+import dpsu.spark
+from dpsu.engines import spark as engine
+from dpsu.engines.steps import Guarded
+from tests import clusters
+from tests.spark import flaky
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def sent_by_value() -> Any:
+    """Workers know the package, not the tests."""
+    from pyspark import cloudpickle as untyped
+
+    cloudpickle: Any = untyped
+    cloudpickle.register_pickle_by_value(flaky)
+    yield
+    cloudpickle.unregister_pickle_by_value(flaky)
+
+
+@pytest.mark.usefixtures("sent_by_value")
+@pytest.mark.parametrize(
+    ("mechanism", "options", "killed"),
+    [("weighted-gaussian", {}, True), ("sips", {"rounds": 2}, False), ("reroute", {}, True)],
+)
+def test_a_task_of_every_stage_dies_on_the_way(
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    mechanism: str,
+    options: dict[str, Any],
+    killed: bool,
+) -> None:
+    table = clusters.random_table(np.random.default_rng(2), "int-text")
+    df = spark.createDataFrame(table)
+    given: dict[str, Any] = {
+        "mechanism": mechanism,
+        "max_items": 4,
+        "insecure_seed": 2,
+        **options,
+        **BUDGET,
+    }
+    expected = dpsu.release(table, **given).items
+    attempts: list[Any] = []
+
+    def made(step: Any) -> Any:
+        attempts.append(step)
+        return flaky.Flaky(Guarded(step), killed=killed)
+
+    monkeypatch.setattr(engine, "Guarded", made)
+    assert dpsu.spark.release(df, partitions=2, **given).released.items == expected
+    assert len(attempts) >= 3
+    assert len(expected) > 3
+
+
+def test_a_job_that_dies_releases_nothing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error is all there is, and the next run draws a key of its own."""
+    keys: list[bytes] = []
+    wanted = engine.query
+
+    def noted(df: Any, plan: Any, key: Any, **options: Any) -> Any:
+        keys.append(key.secret)
+        return wanted(df, plan, key, **options)
+
+    monkeypatch.setattr(engine, "query", noted)
+    df = spark.range(100).selectExpr("id as user", "id % 5 as item")
+    dying = df.selectExpr("raise_error('died') as user", "item").selectExpr(
+        "cast(user as bigint) as user", "item"
+    )
+    with pytest.raises(dpsu.DataError, match="nothing was released"):
+        dpsu.spark.release(dying, partitions=2, rounds=4, **BUDGET)
+    assert len(dpsu.spark.release(df, partitions=2, rounds=4, **BUDGET).released) == 5
+    assert len(set(keys)) == 2
+
+
+@pytest.mark.slow
+def test_an_executor_is_killed(tmp_path: Path) -> None:
+    table = clusters.random_table(np.random.default_rng(3), "int-text", 2000)
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    given: dict[str, Any] = {"mechanism": "sieve", "insecure_seed": 3, "rounds": 4, **BUDGET}
+    command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "spark" / "killing.py")]
+    done = subprocess.run(
+        [*command, str(tmp_path), str(tmp_path / "rows.parquet"), json.dumps(given)],
+        capture_output=True, text=True, timeout=900, check=False, env=dict(os.environ),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["killed"] == 1
+    assert tuple(told["items"]) == dpsu.release(table, **given).items

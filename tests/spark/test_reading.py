@@ -1,0 +1,84 @@
+"""Files and tables read by Spark are what the local reader reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+import dpsu.spark
+from dpsu.inputs.lake import open_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CELLS = ['"a ""b"""', '"x\ny"', '""', "", "007", "é", " padded ", '"a,b"', "NA", "null"]
+SEEDED: dict[str, Any] = {
+    "epsilon": 4.0, "delta": 0.05, "mechanism": "weighted-laplace", "insecure_seed": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_cells_are_text(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
+    between = "," if suffix == "csv" else "\t"
+    rows = [f"{user // 2}{between}{CELLS[user % len(CELLS)]}" for user in range(400)]
+    for k in range(2):
+        text = f"user{between}item\n" + "\n".join(rows[k::2]) + "\n"
+        (tmp_path / f"{k}.{suffix}").write_text(text, encoding="utf-8")
+    frame = open_frame(spark, [str(tmp_path)], None)
+    assert frame.dtypes == [("user", "string"), ("item", "string")]
+    with pytest.warns(dpsu.DataWarning, match="some rows have no"):
+        here = dpsu.release(tmp_path, **SEEDED)
+    with pytest.warns(dpsu.DataWarning, match="some rows have no"):
+        there = dpsu.spark.release(frame, partitions=2, **SEEDED)
+    assert there.released.items == here.items
+    assert set(here) == {'a "b"', "x\ny", "", "007", "é", " padded ", "a,b", "NA", "null"}
+
+
+def test_columns_in_another_order_are_not_mistaken(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("user,item\n1,a\n")
+    (tmp_path / "2.csv").write_text("item,user\na,1\n")
+    with pytest.raises(dpsu.DataError, match="could not finish"):
+        dpsu.spark.release(open_frame(spark, [str(tmp_path)], None), partitions=1, **SEEDED)
+
+
+def test_tables_and_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    table = pa.table({"user": list(range(60)), "item": ["a", "b", "c"] * 20})
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    by_path = open_frame(spark, [str(tmp_path / "*.parquet")], None)
+    as_table = open_frame(spark, [f"parquet.`{tmp_path}/rows.parquet`"], "table")
+    assert sorted(by_path.collect()) == sorted(as_table.collect())
+    twice = open_frame(spark, [f"parquet.`{tmp_path}/rows.parquet`"] * 2, "table")
+    assert twice.count() == 120
+
+
+@pytest.mark.parametrize(
+    ("sources", "format_", "words"),
+    [
+        (["-"], "csv", "no standard input"),
+        (["rows.jsonl"], None, "Spark reads parquet"),
+        (["rows.csv.zst"], None, "no .zst"),
+        (["rows.csv", "rows.parquet"], None, "one format"),
+        (["s3a://bucket/folder"], None, "one format"),
+        (["nothing.csv"], None, "there is no file"),
+    ],
+)
+def test_refusals(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sources: list[str],
+    format_: str | None,
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("rows.jsonl", "rows.csv.zst", "rows.csv", "rows.parquet"):
+        (tmp_path / name).touch()
+    with pytest.raises(dpsu.ParameterError, match=words):
+        open_frame(spark, sources, format_)

@@ -1,0 +1,61 @@
+"""What Spark cannot run is refused before anything is read, with the way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import dpsu
+import dpsu.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
+
+
+@pytest.mark.parametrize("mechanism", ["policy-laplace", "policy-gaussian", "greedy"])
+def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
+    df = spark.createDataFrame([(1, "a")], "user int, item string")
+    with pytest.raises(dpsu.ParameterError, match=r"one after the other.*choose sieve"):
+        dpsu.spark.release(df, mechanism=mechanism, **BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "error", "words"),
+    [
+        ("user int, items string", {}, dpsu.ParameterError, "did you mean 'items'"),
+        ("user int, item double", {}, dpsu.DataError, "type double.*convert it to text"),
+        ("user date, item string", {}, dpsu.DataError, "'user' has type date"),
+        ("user int, item array<string>", {}, dpsu.DataError, "one row for each item"),
+        ("user int, item string", {"item": "user"}, dpsu.ParameterError, "different columns"),
+        ("user int, item string", {"partitions": 0}, dpsu.ParameterError, "partitions"),
+        ("user int, item string", {"mechanism": "nope"}, dpsu.ParameterError, "is not one of"),
+        ("user int, item string", {"rounds": 0}, dpsu.ParameterError, "rounds"),
+        ("user int, item int", {"public_items": ["a"]}, dpsu.DataError, "not an integer"),
+    ],
+)  # fmt: skip
+def test_refusals(
+    spark: SparkSession, columns: str, options: dict[str, Any], error: type, words: str
+) -> None:
+    df = spark.createDataFrame([], columns)
+    with pytest.raises(error, match=words):
+        dpsu.spark.release(df, **BUDGET, **options)
+
+
+def test_ambiguous_columns(spark: SparkSession) -> None:
+    df = spark.createDataFrame([], "user int, item string, ITEM string")
+    with pytest.raises(dpsu.DataError, match="AMBIGUOUS"):
+        dpsu.spark.release(df, **BUDGET)
+
+
+def test_nothing_of_spark_is_imported_unasked() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, dpsu, dpsu.spark, dpsu.cli; print('pyspark' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"

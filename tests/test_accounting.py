@@ -1,0 +1,144 @@
+"""What releases cost together, beside exact divergences and another library's account."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import pld_privacy_accountant
+from scipy.stats import norm
+
+import dpsu
+from dpsu.accounting import Cost, Shift, cost_of, total
+from dpsu.ngrams import plan_ngrams
+from dpsu.privacy import Privacy
+
+SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
+GAUSSIAN: list[dict[str, Any]] = [
+    {"mechanism": "sieve"}, {"mechanism": "sips"}, {"mechanism": "sips", "calibration": "paper"},
+    {"mechanism": "sieve", "rounds": 3, "counts": True},
+    {"mechanism": "weighted-gaussian", "calibration": "paper"},
+    {"mechanism": "weighted-gaussian", "min_users": 5},
+    {"mechanism": "count-gaussian", "calibration": "paper", "max_items": 7},
+    {"mechanism": "policy-gaussian", "calibration": "paper", "max_items": 30},
+]  # fmt: skip
+JOINT: list[dict[str, Any]] = [
+    {"mechanism": "weighted-gaussian"}, {"mechanism": "count-gaussian", "max_items": 7},
+    {"mechanism": "policy-gaussian"}, {"mechanism": "reroute"},
+]  # fmt: skip
+OTHERS: list[dict[str, Any]] = [
+    {"mechanism": "greedy"}, {"mechanism": "policy-laplace"}, {"mechanism": "weighted-laplace"},
+    {"mechanism": "count-laplace", "max_items": 3},
+    {"mechanism": "auto", "expected_items_per_user": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", GAUSSIAN)
+@pytest.mark.parametrize("privacy", [(1.0, 1e-6), (3.0, math.exp(-10)), (0.1, 1e-9)])
+def test_one_gaussian_release_costs_no_more_than_it_says(
+    options: dict[str, Any], privacy: tuple[float, float]
+) -> None:
+    plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], **options)
+    cost = cost_of(plan)
+    assert cost.shift is not None
+    found = float(total([cost]).gaussian_delta(privacy[0]))
+    assert found <= privacy[1] * (1 + 1e-6)
+    # Parts of the budget that were added up before may now be used twice as well.
+    assert found > (0.5 if plan.counts is None and plan.min_users is None else 0.01) * privacy[1]
+
+
+@pytest.mark.parametrize("options", JOINT)
+def test_joint_plans_are_taken_apart(options: dict[str, Any]) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6, **options)
+    shift = cost_of(plan).shift
+    assert plan.theorem == "gaussian-joint"
+    assert shift is not None
+    assert 0.0 < shift.novel < 1e-6
+    twice = total([cost_of(plan)] * 8)
+    assert float(twice.gaussian_delta(8.0)) < 8e-6
+    assert not math.isinf(twice.gaussian_epsilon(8e-6) or math.inf)
+
+
+@pytest.mark.parametrize("options", OTHERS)
+def test_other_noise_is_added_up(options: dict[str, Any]) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6, **options)
+    assert cost_of(plan) == Cost(Privacy(1.0, 1e-6))
+
+
+def test_grams_are_gaussian() -> None:
+    plan = plan_ngrams(text="body", epsilon=1, delta=1e-6, longest=3)
+    assert float(total([cost_of(plan)]).gaussian_delta(1.0)) == pytest.approx(1e-6, rel=0.01)
+
+
+def test_ten_tenths_are_one_and_eleven_are_not() -> None:
+    tenth = Cost(Privacy(0.1, 1e-7))
+    assert total([tenth] * 10).epsilon > 1  # as doubles are
+    assert total([tenth] * 10).within(Privacy(1.0, 1e-6))
+    assert not total([tenth] * 11).within(Privacy(1.0, 1.0e-5))
+    assert not total([tenth] * 10).within(Privacy(1.0, 9.9e-7))
+    tiny = Cost(Privacy(1e-4, 1e-100))
+    many = total([Cost(Privacy(1.0, 1e-7)), *[tiny] * 10_000])
+    assert many.epsilon == 1 + 10_000 * Fraction(1e-4)  # no digit is lost on the way
+
+
+def test_the_gaussian_account_is_that_of_dp_accounting() -> None:
+    plans = [dpsu.plan(epsilon=e, delta=1e-6, mechanism="sieve") for e in (0.5, 1.0, 1.0, 2.0)]
+    sums = total(map(cost_of, plans))
+    accountant = pld_privacy_accountant.PLDAccountant(value_discretization_interval=1e-3)
+    scales: list[float] = [plan.selection.sigma for plan in plans]  # type: ignore[union-attr]
+    for scale in scales:
+        accountant.compose(dp_event.GaussianDpEvent(scale))
+    for epsilon in (1.0, 2.0, 3.0):
+        noise = float(sums.gaussian_delta(epsilon) - sums.novel)
+        assert noise == pytest.approx(accountant.get_delta(epsilon), rel=0.02)
+        shift = math.sqrt(math.fsum(scale**-2.0 for scale in scales))
+        exact = norm.sf(epsilon / shift - shift / 2) - math.exp(epsilon) * norm.sf(
+            epsilon / shift + shift / 2
+        )
+        assert exact <= noise <= exact * (1 + 1e-6)
+    at = sums.gaussian_epsilon(1e-5)
+    assert at is not None
+    assert float(sums.gaussian_delta(at)) <= 1e-5 * (1 + 1e-9)
+    assert float(sums.gaussian_delta(at * 0.999)) > 1e-5
+
+
+def test_both_kinds_together() -> None:
+    sieve = cost_of(dpsu.plan(epsilon=1, delta=1e-6))
+    votes = cost_of(dpsu.plan(epsilon=0.5, delta=1e-7, mechanism="greedy"))
+    mixed = total([sieve, votes, sieve, sieve])
+    apart = float(total([sieve] * 3).gaussian_delta(2.0)) + 1e-7
+    assert float(mixed.gaussian_delta(2.5)) == pytest.approx(apart, rel=1e-9)
+    assert mixed.gaussian_delta(0.4) == 1  # less than the votes alone
+    assert total([votes] * 3).gaussian_delta(1.5) == 3 * Fraction(1e-7)
+    hopeless = total([Cost(Privacy(50.0, 0.1), Shift(900.0, 1e-9))])
+    assert hopeless.gaussian_delta(50.0) == 1
+    assert hopeless.gaussian_epsilon(1e-5) is None
+
+
+def test_two_releases_of_a_small_database_stay_within_the_account() -> None:
+    """Every output of two weighted Gaussian releases, with and without one user, exactly."""
+    plan = dpsu.plan(epsilon=1, delta=1e-3, max_items=4, **SURE)
+    account = total([cost_of(plan)] * 2)
+    for held in (1, 3, 40, 150):  # by how many others, of one item each
+        for novel in range(4):
+            shared = 4 - novel
+            share = 0.5
+            without = [float(held)] * shared + [0.0] * novel
+            with_ = [weight + share for weight in without]
+            laws = [[plan.curve.probability(w) for w in weights] for weights in (with_, without)]
+            for epsilon in (0.1, 1.0, 2.0):
+                for first, second in (laws, laws[::-1]):
+                    gap = 0.0
+                    for shown in itertools.product((0, 1), repeat=8):
+                        p = math.prod(
+                            q if s else 1 - q for s, q in zip(shown, first * 2, strict=True)
+                        )
+                        q_ = math.prod(
+                            q if s else 1 - q for s, q in zip(shown, second * 2, strict=True)
+                        )
+                        gap += max(0.0, p - math.exp(epsilon) * q_)
+                    assert gap <= float(account.gaussian_delta(epsilon)) * (1 + 1e-9)
