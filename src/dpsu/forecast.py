@@ -204,9 +204,8 @@ def forecast(
     Examples
     --------
     >>> import dpsu
-    >>> seen = dpsu.forecast(
-    ...     epsilon=1, delta=1e-6, users=2000, items_per_user=5, mechanisms=["greedy"]
-    ... )
+    >>> known = {"users": 2000, "items_per_user": 5}
+    >>> seen = dpsu.forecast(epsilon=1, delta=1e-6, mechanisms=["greedy"], **known)
     >>> seen.hopeless
     False
     >>> seen.planned.mechanism, seen.planned.released > 10
