@@ -82,8 +82,7 @@ def plan(
     True
     """
     privacy = Privacy(epsilon, delta)
-    if expected_users is not None:
-        check_expected_users(privacy, whole_number("expected_users", expected_users, 1, 2**32))
+    stated_users = expected_users
     source = text_source(text, tokenizer, ngrams, count=count)
     if mechanism is None:
         mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO
@@ -157,6 +156,8 @@ def plan(
         order, bounded_by = "popular", "order"
     if insecure_seed is not None:
         whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
+    if stated_users is not None:
+        check_expected_users(privacy, whole_number("expected_users", stated_users, 1, 2**32))
     return Plan(
         mechanism=mechanism,
         privacy=privacy,
