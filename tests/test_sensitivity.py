@@ -126,7 +126,7 @@ OPTIONS = [
         "mechanism": "greedy",
         "cutoff": 2,
         "order": "scarce",
-        "expected_users": 10,
+        "expected_users": 20,
         "prior": {"i1": 9, "i3": 4, "i4": 8},
     },
 ]
