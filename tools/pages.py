@@ -36,6 +36,7 @@ def pages() -> dict[Path, str]:
         DOCS / "changelog.md": _moved((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
         DOCS / "papers.md": _papers(),
         DOCS / "spark.md": _spark(),
+        DOCS / "forecast.md": _forecast(),
     }
 
 
@@ -91,12 +92,24 @@ def _papers() -> str:
 
 
 def _spark() -> str:
-    """The page is written by hand, around tables of what was measured."""
     from benchmarks import spark
 
     result = json.loads(spark.RESULTS.read_text("utf-8"))
-    text = (DOCS / "spark.md").read_text(encoding="utf-8")
-    for name, made in (("measured", spark.table(result)), ("on paper", spark.on_paper(result))):
+    made = {"measured": spark.table(result), "on paper": spark.on_paper(result)}
+    return _filled("spark.md", made)
+
+
+def _forecast() -> str:
+    from benchmarks import forecasts
+
+    result = json.loads(forecasts.RESULTS.read_text("utf-8"))
+    return _filled("forecast.md", {"measured": forecasts.table(result)})
+
+
+def _filled(page: str, tables: dict[str, str]) -> str:
+    """A page that is written by hand, around tables of what was measured."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name, made in tables.items():
         before, _, rest = text.partition(f"<!-- {name} -->\n")
         _, _, after = rest.partition(f"<!-- end of {name} -->\n")
         text = f"{before}<!-- {name} -->\n\n{made}\n\n<!-- end of {name} -->\n{after}"
