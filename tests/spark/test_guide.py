@@ -1,0 +1,53 @@
+"""The guide runs, and a release on a cluster is charged like any other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+import dpsu.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+
+
+def visits() -> pa.Table:
+    people = [person for person in range(400) for _ in range(3)]
+    products = [item for person in range(400) for item in ("bread", "milk", f"secret {person}")]
+    return pa.table({"person": people, "product": products})
+
+
+def test_the_example_of_the_guide_runs(spark: SparkSession, tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(visits(), tmp_path / "visits")
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    exec(compile(code.replace("s3a://lake", str(tmp_path)), "spark.md", "exec"), {"spark": spark})
+    released = spark.read.parquet(str(tmp_path / "released")).collect()
+    assert {row["product"] for row in released} <= {"bread", "milk"}
+
+
+def test_a_release_is_on_record_before_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(visits())
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    options: dict[str, Any] = {
+        "user": "person", "item": "product", "epsilon": 1.0, "delta": 1e-6,
+        "mechanism": "weighted-laplace", "ledger": ledger, "dataset": "visits",
+    }  # fmt: skip
+    done = dpsu.spark.release(frame, budget=(2, 1e-5), **options)
+    assert done.private
+    # A job that dies is charged too, and one beyond the budget never starts.
+    dying = frame.selectExpr("assert_true(person < 0) as person", "product")
+    with pytest.raises(dpsu.DataError):
+        dpsu.spark.release(dying, **options)
+    assert [entry.state for entry in ledger.account("visits").entries] == ["done", "unfinished"]
+    with pytest.raises(dpsu.BudgetError):
+        dpsu.spark.release(frame, **options)
