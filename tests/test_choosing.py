@@ -164,6 +164,7 @@ def test_the_published_example_of_the_cost() -> None:
     assert 1e-5 / made.run.delta == pytest.approx(22.56, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_number_of_runs_has_its_law() -> None:
     """At p = 1e-9, and the laws for 0.7 and 1.3 times as many runs are rejected."""
     made = repetition(Privacy(1.0, 1e-5), 4.0)

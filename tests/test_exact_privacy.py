@@ -97,6 +97,7 @@ def test_divergence_stays_within_delta(options: dict[str, Any], part: int) -> No
             assert within(plan, worst(plan, more, less)), (epsilon, delta, data, gone)
 
 
+@pytest.mark.slow
 def test_many_novel_items_at_once() -> None:
     """The account of the tight Gaussian, at its worst cases: t novel items beside shared ones."""
     for mechanism in ("weighted-gaussian", "policy-gaussian", "count-gaussian"):
@@ -114,6 +115,7 @@ def test_many_novel_items_at_once() -> None:
                     assert within(plan, worst(plan, more, less))
 
 
+@pytest.mark.slow
 def test_the_check_fails_on_published_greedy() -> None:
     """The chain of leftovers, through the whole engine: published greedy exceeds delta."""
     plan = dpsu.plan(

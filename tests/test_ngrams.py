@@ -270,6 +270,7 @@ def test_the_binomial_number_is_that_of_its_distribution(trials: int, threshold:
         assert binomial(trials, curve, key, 2) == int(stats.binom.ppf(uniform, trials, chance))
 
 
+@pytest.mark.slow
 def test_spurious_pairs_are_uniform_over_what_nobody_weighs() -> None:
     known = Domain.of_tokens(pa.array(["a", "b", "c"], pa.large_string()))
     weighed = np.array([0, 4], np.int64)

@@ -35,6 +35,7 @@ def test_python_examples_run(
         assert out.startswith("NOT PRIVATE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["forecast.md", "compare.md"])
 def test_shell_examples_run(name: str, tmp_path: Path) -> None:
     texts = "".join(f"a{n},the quick brown fox and word {n}\n" for n in range(400))

@@ -209,6 +209,7 @@ def lowered(sieve: Sieve) -> Sieve:
     )
 
 
+@pytest.mark.slow
 def test_the_shipped_sieve_is_the_careful_one_and_walks_into_no_trap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,6 +74,7 @@ def test_l2_descent_up_to_its_stated_rounding(passes: int, bits: int) -> None:
             assert (more - less).min() >= -len(users) * passes * ITEMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 39])
 def test_reroute_up_to_its_stated_rounding(bits: int) -> None:
     """With 1/d instead of 1/(2d) of what comes back, the same cases exceed the bound."""

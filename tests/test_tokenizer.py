@@ -463,6 +463,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.endswith("loaded []\n")
 
 
+@pytest.mark.slow
 def test_the_guide_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "tokenizers.md").read_text("utf-8")
     shell = f"shopt -s expand_aliases\nalias dpsu='{sys.executable} -m dpsu'\n"
