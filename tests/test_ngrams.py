@@ -17,6 +17,7 @@ from scipy import stats
 
 import dpsu
 from dpsu import coins
+from dpsu.binomial import lower_bound
 from dpsu.curves import Gaussian
 from dpsu.engines.sequences import LocalSequences
 from dpsu.ids import Ids
@@ -254,6 +255,30 @@ def test_exact_privacy_fails_for_readings_that_leak(trap: str) -> None:
         costs[reading] = max(divergence(p, q, 1.0), divergence(q, p, 1.0))
     assert costs[None] <= delta
     assert costs[trap] > 3 * delta
+
+
+@pytest.mark.slow
+def test_a_canary_comes_out_as_rarely_as_promised() -> None:
+    epsilon, delta, runs = 1.0, 0.2, 1500
+    design, split = design_ngrams(
+        epsilon, delta, shares=(1.0, 1.0), max_items=9, spurious=0.1, fraction_bits=BITS
+    )
+    others: Texts = {f"user {u}": ["common words"] for u in range(3)}
+    canary = [" ".join(f"secret{k}" for k in range(9))]
+    seen, pairs_with, pairs_without = 0, 0, 0
+    with_canary, without = others | {"x": canary}, others | {"y": ["common"]}
+    for _ in range(runs):
+        tokens, pairs = design.run(sequences(with_canary), Key.from_os())
+        seen += any("secret" in token for token in tokens.texts.to_pylist())
+        pairs_with += any("secret" in pair for pair in pairs.texts.to_pylist())
+        _, pairs = design.run(sequences(without), Key.from_os())
+        pairs_without += any("secret" in pair for pair in pairs.texts.to_pylist())
+    # What the account allows is not refuted, and a good part of it is really used.
+    assert lower_bound(seen, runs, 1e-9) <= split["novel tokens"]
+    assert seen / runs > 0.3 * split["novel tokens"]
+    # Longer grams have no other way out than through their tokens.
+    assert pairs_with <= seen
+    assert pairs_without == 0
 
 
 # ---- parts ---------------------------------------------------------------------------------------
