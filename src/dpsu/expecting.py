@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu import bounding
 from dpsu.coins import probabilities
 from dpsu.contributions import Contributions, arrange
 from dpsu.curves import Optimal
@@ -29,7 +28,7 @@ from dpsu.keys import Key
 from dpsu.mechanisms import OneShot
 from dpsu.pairs import Pairs
 from dpsu.plan import Plan
-from dpsu.policies import Count, order
+from dpsu.policies import Count
 from dpsu.rounds import NGrams
 from dpsu.text.source import TextSource
 
@@ -164,19 +163,7 @@ class Run:
 
     def _bounded(self, plan: Plan) -> Contributions:
         users, items, held = self._grouped(plan)
-        held = _copied(held)
-        if plan.order == "count":
-            held = order.by_local_count(held)
-        if plan.max_items is None:
-            return held
-        if plan.bounded_by == "order":
-            return bounding.first(held, plan.max_items)
-        return bounding.sample(
-            held,
-            plan.max_items,
-            users.hashes(self._key.salt("sample by user")),
-            items.hashes(self._key.salt("sample by item")),
-        )
+        return local.bound(plan, _copied(held), users, items, self._key)
 
     def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
         """What was made for this name among the last few, or made now."""
