@@ -1,14 +1,16 @@
-"""What is not private, shown: the gap in the published greedy proof, and greedy by gap."""
+"""What is not private, shown: published greedy, published Laplace above a minimum, greedy by gap."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import dpsu
-from dpsu.curves import Laplace, TruncatedLaplace
+from dpsu.calibration import laplace_scale, laplace_threshold
+from dpsu.curves import Laplace, ReleaseCurve, TruncatedLaplace
 from dpsu.policies import Greedy, L1Descent
 from tests import reference
 from tests.databases import policy_weights
@@ -48,6 +50,63 @@ def test_published_greedy_needs_an_explicit_yes() -> None:
     with pytest.raises(dpsu.ParameterError, match="allow_unproven=True"):
         dpsu.plan(**options)  # type: ignore[arg-type]
     assert not dpsu.plan(**options, allow_unproven=True).private  # type: ignore[arg-type]
+
+
+def spilled_weights(policy: L1Descent, size: int) -> np.ndarray:
+    """Weights above 1 that exist only because of a user who holds a single item, in units.
+
+    Item 0 lacks one user's weight when that user comes and fills it. Behind stand `size` users who
+    hold item 0 and `size` - 1 items of their own, each of which lacks the last 1/`size` of the
+    weight 1: without the user, it gets just that.
+    """
+    own = range(1, 1 + size * (size - 1))
+    before = [list(own[g : g + size]) for g in range(0, len(own), size)] * (size - 1)
+    line = [[0, *own[g : g + size - 1]] for g in range(0, len(own), size - 1)]
+    more = policy_weights(policy, [*before, [0], [0], *line], 1 + len(own))
+    less = policy_weights(policy, [*before, [0], *line], 1 + len(own))
+    unit = 1 << policy.fraction_bits
+    assert abs(more - less).sum() == unit
+    return np.where(less <= unit, np.maximum(more - unit, 0), 0)[1:]
+
+
+def chance_of_any(curve: ReleaseCurve, weights: np.ndarray, fraction_bits: int) -> float:
+    """Probability that one of these items, each of which only the added user lifts, comes out."""
+    numbers, repeats = np.unique(weights, return_counts=True)
+    kept = [1.0 - curve.probability(int(n) / 2**fraction_bits) for n in numbers]
+    return float(1.0 - np.prod(np.power(kept, repeats)))
+
+
+@pytest.mark.parametrize(("size", "times"), [(16, 14.06), (64, 60.18)])
+def test_published_laplace_above_a_minimum_of_users_breaks_its_promise(
+    size: int, times: float
+) -> None:
+    epsilon, delta, bits = 1.0, 1e-3, 40
+    policy = L1Descent(2 << bits, bits, 1)
+    weights = spilled_weights(policy, size)
+    assert np.count_nonzero(weights) == size * (size - 1)
+    scale = laplace_scale(epsilon, 1.0)
+    published = Laplace(scale, laplace_threshold(scale, delta, size, 2.0**-31))
+    assert chance_of_any(published, weights, bits) / delta == pytest.approx(times, rel=1e-3)
+    assert chance_of_any(TruncatedLaplace(epsilon, delta), weights, bits) <= delta
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+@pytest.mark.parametrize("size", [16, 64])
+def test_what_is_planned_with_a_minimum_of_users_keeps_its_promise(
+    calibration: str, size: int
+) -> None:
+    """The same users under whatever `plan` accepts: fails if the refusal is taken out."""
+    options = {"mechanism": "policy-laplace", "max_items": size, "cutoff": 2.0, "min_users": 2}
+    refusal = ""
+    try:
+        plan = dpsu.plan(epsilon=1, delta=1e-3, calibration=calibration, **options)  # type: ignore[arg-type]
+    except dpsu.ParameterError as error:
+        refusal = str(error)
+    if not refusal:
+        assert isinstance(plan.policy, L1Descent)
+        weights = spilled_weights(plan.policy, size)
+        assert chance_of_any(plan.curve, weights, plan.policy.fraction_bits) <= 1e-3
+    assert ("use calibration='tight'" in refusal) == (calibration == "paper")
 
 
 @pytest.mark.parametrize("followers", [5, 20, 80])

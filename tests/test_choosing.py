@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -204,6 +205,25 @@ def test_select_finds_the_better_options(fraction: float | None) -> None:
         DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction, insecure_seed=many
     )
     assert again.items == made.items
+
+
+@pytest.mark.parametrize("fraction", [None, 0.3])
+@pytest.mark.parametrize("winner", [0, 1])
+def test_one_candidate_without_a_guarantee_leaves_none_to_the_choice(
+    fraction: float | None, winner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsu.selecting._best", lambda *_: (winner, pa.array(["a"])))
+    unproven: dict[str, Any] = {
+        "mechanism": "greedy",
+        "calibration": "paper",
+        "allow_unproven": True,
+    }
+    candidates: list[dict[str, Any]] = [{"mechanism": "weighted-gaussian"}, unproven]
+    options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "tune_fraction": fraction}
+    found = dpsu.select({"x": ["a"]}, candidates, **options)
+    assert not found.private
+    assert "NO GUARANTEE" in found.report()
+    assert dpsu.select({"x": ["a"]}, candidates[:1] * 2, **options).private
 
 
 @pytest.mark.parametrize("fraction", [None, 0.3])

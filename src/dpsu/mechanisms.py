@@ -192,6 +192,13 @@ def _weighted_gaussian(options: Options) -> Design:
 def _policy_laplace(options: Options) -> Design:
     delta = options.privacy.delta
     passes = _passes(options)
+    if options.calibration == "paper" and options.shift:
+        # Whoever fills an item makes others lift items above the minimum that it never held, and
+        # the published curve has no small probabilities for small weights (tests/test_breaches.py).
+        raise ParameterError(
+            f"policy-laplace as published is not private with min_users={options.min_users}; use "
+            "calibration='tight', which is and releases more, or drop min_users"
+        )
     # Rounding gives a novel item at most one unit more than its share, in every pass.
     curve, theorem, max_items = _l1_curve(options, "policy-laplace", passes * 2.0**-31)
     cutoff = _cutoff(options, curve.threshold, curve.scale)

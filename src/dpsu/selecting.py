@@ -180,15 +180,15 @@ def select(
     }  # fmt: skip
     trials = [_plan(repeated.run, shared, options, count) for options in candidates]
     finals = [_plan(privacy, shared, options, count) for options in candidates]
+    # One candidate without a guarantee leaves none to the whole, whichever of them wins.
+    proven = all(final.proven for final in finals)
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     memory = Memory(parse_size(memory_limit))
     if spending.path is not None:
         refuse_by_names(data, (user, text or item, count), format, tokenizer)
-        # One candidate without a guarantee leaves none to the whole.
-        weakest = min(finals, key=lambda final: final.private)
-        spending.charge(weakest, choice="select")
+        spending.charge(replace(finals[0], proven=proven), choice="select")
     rows = read(
         data, user=user, item=item, count=count, counted=True, key=key, format=format,
         memory=memory, text=source, tokenizer=tokenizer,
@@ -204,6 +204,7 @@ def select(
             trials[best],
             privacy=privacy,
             selected=cost,
+            proven=proven,
             delta_split=(("repeated selection", delta),),
         )
         spending.returned()
@@ -214,7 +215,7 @@ def select(
 
     items = local.run(finals[best], others, _key(key, "final", 0))
     spending.returned()
-    return Release(replace(finals[best], selected=cost), items)
+    return Release(replace(finals[best], selected=cost, proven=proven), items)
 
 
 def _plan(

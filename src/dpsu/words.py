@@ -31,6 +31,8 @@ def guarantee(plan: Plan) -> str:
     """The guarantee in one sentence."""
     if plan.insecure_seed is not None:
         return "NO GUARANTEE: made with an insecure seed, for tests only."
+    if not plan.proven and plan.selected is not None:
+        return "NO GUARANTEE: a candidate is not differentially private as published."
     if not plan.proven:
         return "NO GUARANTEE: this mechanism is not differentially private as published."
     return (

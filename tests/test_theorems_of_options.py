@@ -1,0 +1,138 @@
+"""The table of which theorem covers which options is what `plan` accepts, and nothing else."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from tools import stamp
+
+import dpsu
+from dpsu.mechanisms import MECHANISMS, UNPUBLISHED
+
+# Options of a column, each as one could give it; with a prior, orders are those of the prior.
+COLUMNS: dict[str, list[dict[str, Any]]] = {
+    "`min_users`": [{"min_users": 2}, {"min_users": 50}],
+    "`passes`": [{"passes": 3}],
+    "`alpha`, `cutoff`": [{"alpha": 0.0}, {"alpha": 4.5}, {"cutoff": 60.5}],
+    "`prior`": [{"prior": {"a": 3, "b": 1}}],
+    "`order`, `count`": [{"order": "hash"}, {"order": "count"}, {"count": "n"}],
+    "`rounds`": [{"rounds": 5}, {"rounds": 1}],
+    "`scout_items`": [{"scout_items": 0}, {"scout_items": 5000}],
+}
+EVERYWHERE: list[dict[str, Any]] = [
+    {},
+    {"counts": True},
+    {"public_items": ["a"]},
+    {"text": "body", "ngrams": (1, 2)},
+    {"max_items": 3},
+]
+# Orders by one's own counts make no use of a prior, and two ways to order exclude each other.
+CLASH = {"`prior`", "`order`, `count`"}
+
+
+def table() -> dict[tuple[str, str], dict[str, str]]:
+    """Rows of the page by mechanism and calibration."""
+    text = (stamp.PROOFS / "index.md").read_text(encoding="utf-8")
+    lines = text.partition("| mechanism | calibration |")[2].partition("\n\n")[0].split("\n")
+    names = [name.strip() for name in lines[0].split("|")[:-1]]
+    rows = {}
+    for line in lines[2:]:
+        mechanism, calibration, *cells = (cell.strip() for cell in line.split("|")[1:-1])
+        rows[mechanism, calibration] = dict(zip(names, cells, strict=True))
+    return rows
+
+
+TABLE = table()
+
+
+def base(row: tuple[str, str]) -> dict[str, Any]:
+    """What makes a plan of this row without further options."""
+    name, calibration = row
+    options: dict[str, Any] = {"mechanism": name.split(",")[0], "calibration": calibration}
+    if name.endswith("fractional"):
+        options["alpha"] = 2.0
+    if row == ("greedy", "paper"):
+        options["allow_unproven"] = True
+    return {"max_items": 9} | options
+
+
+def theorem(row: tuple[str, str], options: dict[str, Any]) -> str:
+    """The theorem that a plan names; a dash where it is refused."""
+    given = base(row) | options
+    if "cutoff" in given and "cutoff" in options:
+        given.pop("alpha", None)
+    try:
+        plan = dpsu.plan(epsilon=1, delta=1e-5, **given)
+    except dpsu.ParameterError:
+        return "-"
+    return plan.theorem if plan.proven else "none"
+
+
+def test_every_mechanism_and_calibration_has_its_row() -> None:
+    rows = {(name.split(",")[0], calibration) for name, calibration in TABLE}
+    assert rows == {
+        (name, calibration)
+        for name in MECHANISMS
+        for calibration in ("tight", "paper")
+        if calibration == "tight" or name not in UNPUBLISHED
+    }
+    for name in UNPUBLISHED:
+        assert theorem((name, "paper"), {}) == "-"
+
+
+def test_every_option_of_a_mechanism_has_its_column() -> None:
+    covered = {name for options in COLUMNS.values() for option in options for name in option}
+    covered |= {name for option in EVERYWHERE for name in option}
+    offered = frozenset[str]().union(*(mechanism.options for mechanism in MECHANISMS.values()))
+    # A calibration is a row; the last two carry no guarantee; `scarce` needs the third.
+    named = {"calibration", "insecure_seed", "allow_unproven", "expected_users"}
+    assert offered - covered == named
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_the_table_is_what_plan_accepts(row: tuple[str, str]) -> None:
+    cells = TABLE[row]
+    for options in EVERYWHERE:
+        assert theorem(row, options) == cells["theorem"]
+    for column, ways in COLUMNS.items():
+        for option in ways:
+            for everywhere in EVERYWHERE:
+                both = everywhere | option
+                if "count" in option and "text" in everywhere:
+                    continue  # texts are counted by their tokens
+                assert theorem(row, both) == cells[column], both
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_two_options_are_covered_by_the_theorem_of_the_one_that_changes_it(
+    row: tuple[str, str],
+) -> None:
+    cells = TABLE[row]
+    alone = cells["theorem"]
+    for one, other in combinations(COLUMNS, 2):
+        if {one, other} == CLASH:
+            continue
+        for option in COLUMNS[one]:
+            for second in COLUMNS[other]:
+                found = theorem(row, option | second)
+                if "-" in (cells[one], cells[other]) and row[0] != "greedy, whole votes":
+                    assert found == "-", option | second
+                elif found != "-":
+                    changed = {cells[one], cells[other]} - {alone, "-"}
+                    assert found in (changed or {alone}), option | second
+
+
+def test_votes_in_several_passes_are_fractional() -> None:
+    row = ("greedy, whole votes", "tight")
+    assert theorem(row, {"passes": 2, "cutoff": 60.5}) == "truncated-laplace"
+    assert theorem(row, {"passes": 2, "cutoff": 60}) == "-"
+
+
+def test_orders_by_a_prior_are_covered_as_other_orders() -> None:
+    for row, cells in TABLE.items():
+        for order in ({"order": "popular"}, {"order": "scarce", "expected_users": 10_000}):
+            options = {"prior": {"a": 3, "b": 1}} | order
+            assert theorem(row, options) == cells["`order`, `count`"]
+        assert theorem(row, {"prior": {"a": 3}, "order": "count"}) == "-"
