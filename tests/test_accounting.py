@@ -128,7 +128,7 @@ def test_the_account_has_all_noise_that_is_drawn(
     """The squared shift against the scales that the engine hands to coins and noise."""
     drawn = Drawn(monkeypatch)
     more = {} if counted is None else {"counts": True, "counts_items": counted}
-    made = dpsu.release(HELD, epsilon=2, delta=1e-4, **options, **more)
+    made = dpsu.release(HELD, epsilon=2, delta=1e-4, **(options | more))
     shift = cost_of(made.plan).shift
     assert shift is not None
     assert len([1 for purpose, _ in drawn.noise if purpose == "count"]) == (counted is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,8 @@ def test_integers_of_one_slot_and_one_mark_stay_apart(
 ) -> None:
     """Integers made to agree in all of their hash that a table of this size ever looks at."""
     monkeypatch.setattr(interning, "FIRST_ROOM", room)
-    monkeypatch.setattr(interning.os, "urandom", lambda size: salt.to_bytes(size, "big"))
+    monkeypatch.setattr(os, "urandom", lambda size: salt.to_bytes(size, "big"))
+    assert Interner("item")._salt == salt
     mark, slot = 0xABCDEF01, 77
     values = [hashed_from(mark << 32 | k << 14 | slot, salt) for k in range(200)]
     beside = [hashed_from(mark << 32 | k << 14 | slot + 1, salt) for k in range(20)]

@@ -218,8 +218,8 @@ def test_noise_at_the_edges_of_cells_is_that_of_all_bits(
         def edge(cell: int) -> Any:
             return mpmath.ncdf((mpmath.mpf(cell) - mpmath.mpf(1) / 2) / mpmath.mpf(scale))
 
-        words = {int(mpmath.floor(edge(c) * 2**64)) + k for c in cells for k in (-1, 0, 1)}
-        words = sorted(w for w in words if 0 <= w < 2**64)
+        near = {int(mpmath.floor(edge(c) * 2**64)) + k for c in cells for k in (-1, 0, 1)}
+        words = sorted(word for word in near if 0 <= word < 2**64)
         expected = []
         for at, word in enumerate(words):
             more = key.digest(f"more {purpose}", round_, 0, f"item {at}".encode())
