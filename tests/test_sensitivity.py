@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dpsu
+from dpsu.counts import design_counts
+from dpsu.ids import Ids, integers
 from dpsu.keys import Key
 from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
-from tests.databases import Users, policy_weights, random_users, weights_of
+from tests import looking
+from tests.databases import Users, contributions, policy_weights, random_users, weights_of
 
 ITEMS = 7
 COARSE = 4  # few bits make every rounding matter
@@ -175,3 +179,49 @@ def test_whole_engine_in_l2(mechanism: str) -> None:
         if len(fewer) == len(data) - 1:
             moved = [float(more.get(i, 0) - less.get(i, 0)) for i in more.keys() | less.keys()]
             assert sum(m * m for m in moved) <= budget + 1e-9
+
+
+TWELVE = {f"i{k}": 1 for k in range(12)}
+BOUNDED: list[dict[str, Any]] = [
+    {"mechanism": name, "max_items": 3}
+    for name in (
+        "count-laplace", "count-gaussian", "weighted-laplace", "weighted-gaussian",
+        "policy-laplace", "policy-gaussian", "reroute",
+    )
+] + [{"mechanism": "greedy", "cutoff": 1, "max_items": 3}]  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", [None, {"i1": 9, "i3": 4, "i5": 2, "i7": 1}], ids=str)
+@pytest.mark.parametrize("options", BOUNDED, ids=str)
+def test_no_user_keeps_more_items_than_it_may(
+    options: dict[str, Any], prior: dict[str, int] | None
+) -> None:
+    """By hash or by a prior: of twelve items, exactly three have weight, at whatever key."""
+    plan = dpsu.plan(epsilon=1, delta=1e-5, prior=prior, **options)
+    # Greedy users vote for one item each; together they go through all that one of them keeps.
+    users = 6 if plan.mechanism == "greedy" else 1
+    for seed in range(20):
+        data = {f"u{u}": TWELVE for u in range(users)}
+        weights = weights_of(plan, data, Key.from_insecure_seed(seed), prior=prior)
+        assert len(weights) == 3
+        if prior is not None:
+            assert set(weights) == {"i1", "i3", "i5"}
+
+
+def test_no_user_keeps_more_items_than_it_may_in_rounds() -> None:
+    """First and later sets of sieve, rounds of sips and noisy counts."""
+    shares = np.array([0, *range(9, 0, -1)], np.int64)
+    for n_items in range(4, 13):
+        looks = looking.looks_of([list(range(n_items))], n_items)
+        for round_ in range(3):
+            weights = looks.share(np.zeros(n_items, bool), 3, shares, round_)
+            assert sorted(weights[weights > 0].tolist()) == [shares[3]] * 3
+        assert looks.choose(4, None).sum() == 4
+        attention = np.linspace(0.1, 1.0, n_items)
+        assert looks.choose(3, attention).sum() == 3
+        assert looks.choose(2, np.ones(n_items)).sum() == 2
+        users = Ids(integers(np.zeros(1, np.int64)))
+        items = Ids(integers(np.arange(n_items, dtype=np.int64)))
+        held = contributions([list(range(n_items))], n_items)
+        counted = design_counts(1.0, 1e-5, 3).holders(held, users, items, looking.KEY)
+        assert sorted(counted.tolist()) == [0] * (n_items - 3) + [1] * 3
