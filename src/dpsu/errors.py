@@ -65,7 +65,7 @@ NO_MEMORY = "there is not enough memory for this; use a larger machine, or fewer
 # What libraries say when memory is short; they have no exception of their own for it.
 _SHORTAGES = ("bad_alloc", "bad allocation", "can't start new thread", "cannot allocate memory",
               "resource temporarily unavailable", "out of memory", "realloc of size",
-              "malloc of size")  # fmt: skip
+              "malloc of size", "failed to map segment")  # fmt: skip
 
 
 def lacks_memory(error: BaseException) -> bool:
@@ -75,7 +75,8 @@ def lacks_memory(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno == errno.ENOMEM
     # Only these classes: a library that quotes a cell must not be taken at its word.
-    if not isinstance(error, OSError | RuntimeError | ImportError | SystemError):
+    kinds = OSError | RuntimeError | ImportError | SystemError
+    if not isinstance(error, kinds) and type(error).__name__ != "ArrowException":
         return False
     said = str(error).lower()
     return any(shortage in said for shortage in _SHORTAGES)

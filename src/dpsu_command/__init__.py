@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-# Nothing here needs BLAS, yet NumPy and SciPy load it, and it takes memory for every thread at once.
+# Nothing here needs BLAS, yet NumPy and SciPy load it, and it takes memory at once for each thread.
 # Where memory is limited that ends in a hang, or in a SIGINT that nobody sent. Arrow, which needs
 # its threads, asks for OMP_NUM_THREADS, so that one is left alone.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")

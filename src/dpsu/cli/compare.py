@@ -66,12 +66,11 @@ def compare(
         )
     with ExitStack() as stack:
         named = {}
-        texts = (("the numbers", as_json, lambda: found.to_json() + "\n"),
-                 ("the page", html, found.to_html))  # fmt: skip
-        for name, path, text in texts:
+        for name, path in (("the numbers", as_json), ("the page", html)):
             if path is not None:
+                text = found.to_json() + "\n" if path is as_json else found.to_html()
                 # For the owner's eyes: nobody else may read the file.
-                ready = Ready(path, text_writer(text()), private=True)
+                ready = Ready(path, text_writer(text), private=True)
                 named[f"{name} in {str(path)!r}"] = ready
                 stack.callback(ready.discard)
         put_in_place(named)

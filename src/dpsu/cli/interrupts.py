@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
 from dpsu.cli.streams import somebody_watches, to_stderr
+from dpsu.limits import refuse_small_address_space
 from dpsu.writing import sweep
 
 T = TypeVar("T")
@@ -83,6 +84,7 @@ def listening() -> Iterator[None]:
 
 def interruptible(work: Callable[[], T]) -> T:
     """Do the work on another thread, so that this one hears signals."""
+    refuse_small_address_space()
     done: list[T] = []
     failed: list[BaseException] = []
 

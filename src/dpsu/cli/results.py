@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import dpsu
-from dpsu.cli.interrupts import NOT, PERHAPS, WRITTEN, held, listening, stage
+from dpsu.cli.interrupts import NOT, PERHAPS, WRITTEN, held, interruptible, listening, stage
 from dpsu.cli.streams import a_terminal, harmless, to_stderr, to_stdout
 from dpsu.spending import Spending
 from dpsu.words import guarantee, summary
@@ -144,7 +144,8 @@ def put_in_place(named: Mapping[str, Ready], done: Callable[[], None] = lambda: 
                 stage.outputs[name] = WRITTEN
         for ready in named.values():
             ready.settle()
-        done()
+        # A ledger may be locked by others for a while.
+        interruptible(done)
 
 
 @contextmanager
