@@ -95,7 +95,8 @@ def wait_for(true: Any, process: Any) -> None:
 
 def ended(process: Any) -> tuple[int, str]:
     _, said = process.communicate(timeout=LONGEST)
-    return process.returncode, said.decode()
+    # After Ctrl-C a line begins anew, as terminals show ^C.
+    return process.returncode, said.decode().lstrip("\n")
 
 
 def limited(size: int) -> Any:

@@ -56,6 +56,9 @@ def main() -> None:
     except ParameterError as error:
         fail(_as_typed(str(error)), 2)
     except Exception as error:
+        if stage.asked:
+            # Standard error may have gone, and with it what was to be said of the interruption.
+            leave_interrupted()
         fail(_told(error), 1)
 
 
