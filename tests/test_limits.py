@@ -118,7 +118,7 @@ def test_threads_that_cannot_start_are_told_by_the_shell(tmp_path: Path) -> None
     (tmp_path / "sitecustomize.py").write_text(
         "import threading\n"
         "def start(self):\n"
-        "    raise RuntimeError(\"can't start new thread\")\n"
+        '    raise RuntimeError("can\'t start new thread")\n'
         "threading.Thread.start = start\n"
     )
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])

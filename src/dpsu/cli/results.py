@@ -122,8 +122,13 @@ def write_result(
             stage.outputs[_items_name(None)] = PERHAPS
             to_stdout("".join(f"{line}\n" for line in _printed(result)))
             stage.outputs[_items_name(None)] = WRITTEN
-        put_in_place(named, spending.done)
-        stage.ledger = None
+
+        def mark() -> None:
+            spending.done()
+            # A mark that could not be made is a warning, and the release stays unfinished.
+            stage.ledger = stage.ledger if late else None
+
+        put_in_place(named, mark)
     # The items come first: trouble with words for people must not cost the release.
     if not quiet:
         for warning in [*caught, *late]:
