@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -268,11 +268,11 @@ def write(loader: Loader, paths: Sequence[Path], output: Path) -> int:
     check_writable(output, (".parquet",))
     written = 0
 
-    def write_pieces(partial: Path) -> None:
+    def write_pieces(file: BinaryIO) -> None:
         nonlocal written
         with (
             shown_progress(quiet=False) as show,
-            pa.parquet.ParquetWriter(partial, SCHEMA) as writer,
+            pa.parquet.ParquetWriter(file, SCHEMA) as writer,
         ):
             told = None if show is None else lambda rows: show("reading", rows)
             for table in loader.tables(paths, told):

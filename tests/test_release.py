@@ -6,7 +6,7 @@ import csv
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 import polars as pl
@@ -87,8 +87,8 @@ def test_writing_is_all_or_nothing(
     target = tmp_path / "words.txt"
     target.write_text("what was there before")
 
-    def interrupted(path: Path) -> None:
-        path.write_text("half")
+    def interrupted(file: BinaryIO) -> None:
+        file.write(b"half")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -1,5 +1,11 @@
 """Differentially private set union: release as many items as possible, prove what it costs."""
 
+import dpsu_command
+
+# `python -m dpsu` imports all of this first, and Ctrl-C must end that without a traceback, too.
+if dpsu_command.started_as_module():
+    dpsu_command.begin()
+
 from dpsu import spark as spark
 from dpsu.audit import Audit, audit
 from dpsu.comparing import Comparison, compare

@@ -1,6 +1,6 @@
 """`python -m dpsu` is the command line."""
 
-from dpsu.cli import run
+from dpsu_command import run
 
 if __name__ == "__main__":
     run()

@@ -160,11 +160,11 @@ class Comparison:
         return comparison_page(self)
 
     def write_html(self, path: str | Path) -> None:
-        """Write the page, whole or not at all. NOT PRIVATE."""
+        """Write the page, whole or not at all, for its owner alone to read. NOT PRIVATE."""
         from dpsu.writing import check_writable, write_text
 
         check_writable(Path(path), suffixes=(".html", ".htm"))
-        write_text(Path(path), self.to_html())
+        write_text(Path(path), self.to_html(), private=True)
 
     def __str__(self) -> str:
         from dpsu.tables import comparison_text

@@ -18,6 +18,7 @@ neither does the chain of exceptions behind it: see :func:`without_values`.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -60,16 +61,40 @@ class DataWarning(UserWarning):
     """The data can be used, but its curator should know something about it."""
 
 
+NO_MEMORY = "there is not enough memory for this; use a larger machine, or fewer rows"
+# What libraries say when memory is short; they have no exception of their own for it.
+_SHORTAGES = ("bad_alloc", "bad allocation", "can't start new thread", "cannot allocate memory",
+              "resource temporarily unavailable", "out of memory", "realloc of size",
+              "malloc of size", "failed to map segment")  # fmt: skip
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error means that memory, or room for another thread, is missing."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno == errno.ENOMEM
+    # Only these classes: a library that quotes a cell must not be taken at its word.
+    kinds = OSError | RuntimeError | ImportError | SystemError
+    if not isinstance(error, kinds) and type(error).__name__ != "ArrowException":
+        return False
+    said = str(error).lower()
+    return any(shortage in said for shortage in _SHORTAGES)
+
+
 def without_values(call: Callable[[], T], message: str) -> T:
     """Run `call`; if it fails, raise a :class:`DataError` that carries nothing but `message`.
 
     Libraries quote the offending cell in their errors. Raising outside the ``except`` block keeps
-    that text out of ``__context__`` too, so that no traceback or ``repr`` can show it.
+    that text out of ``__context__`` too, so that no traceback or ``repr`` can show it. Data are not
+    to blame where memory is short: then it is a :class:`ResourceError`.
     """
     try:
         return call()
-    except (DpsuError, MemoryError):
+    except DpsuError:
         raise
-    except Exception:
-        pass
+    except Exception as error:
+        short = lacks_memory(error)
+    if short:
+        raise ResourceError(NO_MEMORY)
     raise DataError(message)

@@ -186,13 +186,13 @@ def _summed(
     chances: Floats, held: HeldBy, levels: tuple[int, ...], bands: tuple[int, ...]
 ) -> Expected:
     out, numbers = held.added_up(chances), held.numbers
-    pairs = float(numbers @ held.items)
+    pairs = float((numbers * held.items).sum())
     # Items that nobody holds have no chance, whichever band they fall in.
     band = np.maximum(np.searchsorted(bands, numbers, side="right") - 1, 0)
     return Expected(
         float(out.sum()),
         None,
-        1.0 - float(out @ numbers) / pairs if pairs else 0.0,
+        1.0 - float((out * numbers).sum()) / pairs if pairs else 0.0,
         separating(numbers, out, held.items),
         tuple(float(out[numbers >= level].sum()) for level in levels),
         tuple(np.bincount(band, out, minlength=len(bands)).tolist()),
@@ -217,7 +217,7 @@ def universal_bound(held: HeldBy, epsilon: float, delta: float) -> float:
     """Most items that any private mechanism could release on average, of those that are held."""
     best = Optimal(epsilon, delta)
     chances = [min(1.0, best.probability(float(number))) for number in held.numbers]
-    return float(held.items @ np.array(chances))
+    return float((held.items * np.array(chances)).sum())
 
 
 def separating(

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.errors import ParameterError, ResourceError
+from dpsu.limits import address_space_left
 
 # Of the memory that is available when a release starts, rows may take so much; the rest is for
 # what is being read, for the distinct ids and for everybody else.
@@ -43,6 +44,13 @@ class Memory:
 
     def expect(self, rows: int) -> None:
         """Refuse before the work starts if neither memory nor disk will have room."""
+        addresses = address_space_left()
+        if addresses is not None and rows * BYTES_PER_ROW > addresses:
+            # Files that stand in for memory take addresses, too.
+            raise ResourceError(
+                f"the rows need more than the {_told(addresses)} that this process may still "
+                "address (ulimit -v); raise that limit"
+            )
         beyond = rows * BYTES_PER_ROW - self.limit
         free = shutil.disk_usage(tempfile.gettempdir()).free
         if beyond > free:
@@ -126,7 +134,8 @@ def available() -> int:
         with suppress(OSError, ValueError):
             allowed = int(Path(most).read_text(encoding="ascii"))
             pages = min(pages, allowed - int(Path(used).read_text(encoding="ascii")))
-    return max(pages, 0)
+    addresses = address_space_left()
+    return max(pages if addresses is None else min(pages, addresses), 0)
 
 
 def parse_size(typed: str | int | None) -> int | None:

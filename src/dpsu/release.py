@@ -103,15 +103,22 @@ class Release:
         load("pandas")
         return self.to_arrow().to_pandas()
 
-    def write(self, path: str | Path) -> None:
+    def write(self, path: str | Path, *, csv_safe: bool = False) -> None:
         r"""Write the items to a .txt, .csv, .parquet or .json file, whole or not at all.
+
+        When it returns, the file is on the disk. A file that is replaced hands on its mode and,
+        where possible, its owner; links are followed, pipes and devices written to.
 
         In .txt files every line is an item; a backslash, line feed or carriage return inside an
         item is written as ``\\``, ``\n`` or ``\r``.
+
+        Spreadsheets take cells of a .csv file that begin with ``=``, ``+``, ``-``, ``@``, a tab or
+        a carriage return for formulas. `csv_safe` puts ``'`` before such cells, and before cells
+        that begin with ``'``, so that one quote can be taken away again. This changes the items.
         """
         from dpsu.writing import write_release
 
-        write_release(self, Path(path))
+        write_release(self, Path(path), csv_safe=csv_safe)
 
     def report(self) -> str:
         """The release in words: mechanism, guarantee, what an item needed. Safe to publish."""

@@ -210,7 +210,19 @@ def _missed(plan: Plan) -> str:
 
 def summary(release: Release) -> str:
     """A release in one line."""
-    return f"{len(release):,} items released by {release.plan.mechanism}. {guarantee(release.plan)}"
+    told = f"{len(release):,} items released by {release.plan.mechanism}. {guarantee(release.plan)}"
+    return told if len(release) else f"{told} {_nothing(release.plan)}"
+
+
+def _nothing(plan: Plan) -> str:
+    """What an item needed, for whoever got none. Nothing but the plan: it is public."""
+    what = "A token" if isinstance(plan.rounds, NGrams) else "An item"
+    probability, weight = next(iter(plan.needed.items()))
+    needs = "more weight than the cutoff allows" if weight is None else people(plan, weight)
+    return (
+        f"{what} needs {needs}, to be released with probability {probability:g}; "
+        "docs/guides/nothing-came-out.md tells what to do."
+    )
 
 
 def release_text(release: Release) -> str:
@@ -220,6 +232,8 @@ def release_text(release: Release) -> str:
     text = [f"{len(release):,} items released{among}, by dpsu {dpsu.__version__}."]
     if release.prior_share is not None:
         text.append(f"The prior knew {release.prior_share:.1%} of them.")
+    if not len(release):
+        text.append(_nothing(release.plan))
     return "\n".join([*text, plan_text(release.plan)])
 
 

@@ -16,7 +16,7 @@ import dpsu
 from dpsu.cli.audit import audit
 from dpsu.cli.compare import compare
 from dpsu.cli.demo import demo
-from dpsu.cli.interrupts import leave_interrupted, listen
+from dpsu.cli.interrupts import leave_interrupted, listen, stage
 from dpsu.cli.ledger import ledger
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.ngrams import ngrams
@@ -24,7 +24,7 @@ from dpsu.cli.plan import plan
 from dpsu.cli.release import release
 from dpsu.cli.streams import to_stderr
 from dpsu.cli.tokenizer import tokenizer
-from dpsu.errors import DpsuError, ParameterError
+from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -55,21 +55,27 @@ def main() -> None:
         sys.exit(error.exit_code)
     except ParameterError as error:
         fail(_as_typed(str(error)), 2)
-    except DpsuError as error:
-        fail(_as_typed(str(error)), 1)
-    except BrokenPipeError:
-        # Whoever read the items has enough; closing stdout here keeps Python from complaining.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except MemoryError:
-        fail("there is not enough memory for this; use a larger machine, or fewer rows", 1)
-    except OSError as error:
-        fail(f"{error.strerror or 'input or output failed'}", 1)
     except Exception as error:
+        if stage.asked:
+            # Standard error may have gone, and with it what was to be said of the interruption.
+            leave_interrupted()
+        fail(_told(error), 1)
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, and what of the output is there nevertheless."""
+    if isinstance(error, DpsuError):
+        message = _as_typed(str(error))
+    elif lacks_memory(error):
+        message = NO_MEMORY
+    elif isinstance(error, OSError):
+        message = error.strerror or "input or output failed"
+    else:
         # Its message may quote a cell: tell where it happened, not what it says.
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
-        fail(f"unexpected {where}; this is a defect, please report it", 1)
+        message = f"unexpected {where}; this is a defect, please report it"
+    return f"{message}; {stage.told()}" if stage.begun() else message
 
 
 def run() -> NoReturn:

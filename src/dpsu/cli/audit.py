@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsu.cli.streams import somebody_watches
+from dpsu.cli.results import putting, writable
+from dpsu.cli.streams import printed, somebody_watches
 from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS, UNPUBLISHED
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @click.command()
@@ -43,10 +47,9 @@ def audit(
     from rich.progress import Progress
 
     import dpsu
-    from dpsu.writing import check_writable, write_text
+    from dpsu.writing import write_text
 
-    if markdown is not None:
-        check_writable(markdown, suffixes=(".md",))
+    writable([], {"markdown": markdown}, {"markdown": (".md",)})
     runs = _runs(
         mechanism, calibration, {k: v for k, v in options.items() if v not in (None, False)}
     )
@@ -61,10 +64,12 @@ def audit(
 
             result = dpsu.audit(epsilon=epsilon, delta=delta, trials=trials, progress=show, **run)
             done.append((run, result))
-    for run, result in done:
-        _print(run, result)
+    with printed() as shown:
+        for run, result in done:
+            shown.print(_table(run, result))
     if markdown is not None:
-        write_text(markdown, _markdown(done, epsilon, delta, trials))
+        with putting("the table", markdown):
+            write_text(markdown, _markdown(done, epsilon, delta, trials))
     if not all(result.passed for _, result in done):
         raise click.exceptions.Exit(1)
 
@@ -116,8 +121,7 @@ def _title(run: dict[str, Any], result: Any) -> str:
     return f"{', '.join(named)}: {'pass' if result.passed else 'FAIL'}"
 
 
-def _print(run: dict[str, Any], result: Any) -> None:
-    from rich.console import Console
+def _table(run: dict[str, Any], result: Any) -> Table:
     from rich.table import Table
 
     table = Table(title=_title(run, result), title_justify="left")
@@ -125,7 +129,7 @@ def _print(run: dict[str, Any], result: Any) -> None:
         table.add_column(name, justify="right" if name in HEAD[2:5] else "left")
     for row in _rows(result):
         table.add_row(*row)
-    Console().print(table)
+    return table
 
 
 def _markdown(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import dpsu
 from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option
 from dpsu.cli.progress import shown_steps
-from dpsu.cli.results import told_warnings, writable
-from dpsu.cli.streams import to_stderr
+from dpsu.cli.results import PAGES, put_in_place, told_warnings, writable
+from dpsu.cli.streams import to_stderr, to_stdout
+from dpsu.writing import Ready, text_writer
 
 
 @click.command()
@@ -52,7 +54,8 @@ def compare(
     if output is not None:
         raise click.UsageError("compare never writes items, only numbers; to release items, use "
                                "`dpsu release`")  # fmt: skip
-    writable([*files, options["tokenizer"]], {"json": as_json, "html": html})
+    read = [*files, options["tokenizer"]]
+    writable(read, {"json": as_json, "html": html}, {"html": PAGES}, quiet=quiet)
     names = None if mechanisms is None else [name.strip() for name in mechanisms.split(",")]
     sizes = None if max_items is None else _sizes(max_items)
     with told_warnings() as caught, shown_steps("comparing", quiet) as progress:
@@ -61,13 +64,17 @@ def compare(
                 list(files), mechanisms=names, max_items=sizes, progress=progress, **options
             )
         )
-    from dpsu.writing import write_text
-
-    if as_json is not None:
-        write_text(as_json, found.to_json() + "\n")
-    if html is not None:
-        found.write_html(html)
-    click.echo(str(found))
+    with ExitStack() as stack:
+        named = {}
+        for name, path in (("the numbers", as_json), ("the page", html)):
+            if path is not None:
+                text = found.to_json() + "\n" if path is as_json else found.to_html()
+                # For the owner's eyes: nobody else may read the file.
+                ready = Ready(path, text_writer(text), private=True)
+                named[f"{name} in {str(path)!r}"] = ready
+                stack.callback(ready.discard)
+        put_in_place(named)
+    to_stdout(f"{found}\n")
     if not quiet:
         for warning in caught:
             to_stderr(f"warning: {warning.message}")

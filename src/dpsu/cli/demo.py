@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from dpsu.cli.streams import somebody_watches
+from dpsu.cli.streams import printed, somebody_watches
 
 
 @click.command()
@@ -74,7 +74,8 @@ def demo(users: int, epsilon: float, delta: float, seed: int) -> None:
                 label = calibration if result.private else f"{calibration} (not private)"
                 table.add_row(name, label, f"{len(result):,}", f"{seconds:.2f}")
                 bar.advance(task)
-    Console().print(table)
+    with printed() as shown:
+        shown.print(table)
 
 
 def _options(name: str, calibration: str) -> dict[str, Any]:

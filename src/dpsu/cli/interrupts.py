@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM end a run at once, whatever it is doing.
+"""Ctrl-C, SIGTERM and SIGHUP end a run at once, whatever it is doing, and say what was written.
 
 Compiled loops cannot be interrupted, so the work runs beside the main thread, which waits and
 listens. Nothing is written before the work is done, so leaving in the middle leaves nothing behind.
+Results are put in place by a few renames, during which a first signal waits.
 """
 
 from __future__ import annotations
@@ -11,21 +12,79 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
-from dpsu.cli.streams import to_stderr
+from dpsu.cli.streams import somebody_watches, to_stderr
+from dpsu.limits import refuse_small_address_space
+from dpsu.writing import sweep
 
 T = TypeVar("T")
 
+NOT, PERHAPS, WRITTEN = "not written", "perhaps in part", "complete"
+
+
+@dataclass
+class Stage:
+    """How far a run has come with what it writes, in words for people."""
+
+    outputs: dict[str, str] = field(default_factory=dict)
+    ledger: str | None = None
+    asked: bool = False
+    held: bool = False
+
+    def told(self) -> str:
+        """What is true of the outputs at this moment."""
+        if all(state == NOT for state in self.outputs.values()):
+            return "nothing was written"
+        said = []
+        for state in (WRITTEN, PERHAPS, NOT):
+            named = [name for name, at in self.outputs.items() if at == state]
+            said += [f"{state}: {', '.join(named)}"] if named else []
+        return "; ".join(said + ([] if self.ledger is None else [self.ledger]))
+
+    def begun(self) -> bool:
+        """Whether anything may have come out."""
+        return any(state != NOT for state in self.outputs.values())
+
+
+stage = Stage()
+
 
 def listen() -> None:
-    """Treat SIGTERM like Ctrl-C."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    """Treat SIGTERM and a terminal that closes like Ctrl-C; what is ignored stays ignored."""
+    stage.outputs, stage.ledger, stage.asked, stage.held = {}, None, False, False
+    for number in _signals():
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Let a first signal wait until a few short steps are done; a second one does not wait."""
+    stage.held = True
+    try:
+        yield
+    finally:
+        stage.held = False
+    _heed()
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[None]:
+    """Inside of :func:`held`: a step that may take any time, and listens."""
+    stage.held = False
+    try:
+        _heed()
+        yield
+    finally:
+        stage.held = True
 
 
 def interruptible(work: Callable[[], T]) -> T:
     """Do the work on another thread, so that this one hears signals."""
+    refuse_small_address_space()
     done: list[T] = []
     failed: list[BaseException] = []
 
@@ -45,12 +104,31 @@ def interruptible(work: Callable[[], T]) -> T:
 
 
 def leave_interrupted() -> NoReturn:
-    """Say so and end without waiting for loops that are still running."""
-    to_stderr("dpsu: interrupted; nothing was written")
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stdout.flush()
+    """Say what was written, remove what was not finished, and end without waiting for loops."""
+    for number in _signals():
+        signal.signal(number, signal.SIG_IGN)
+    sweep()
+    if somebody_watches():
+        # A progress bar that could not end hides the cursor.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write("\x1b[?25h")
+    to_stderr(f"dpsu: interrupted; {stage.told()}")
     os._exit(1)
 
 
-def _interrupt(signal_: int, frame: object) -> None:
-    raise KeyboardInterrupt
+def _signals() -> list[signal.Signals]:
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+
+def _interrupt(number: int, frame: object) -> None:
+    if stage.asked:
+        leave_interrupted()
+    stage.asked = True
+    if not stage.held:
+        raise KeyboardInterrupt
+
+
+def _heed() -> None:
+    if stage.asked:
+        raise KeyboardInterrupt

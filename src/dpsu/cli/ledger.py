@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsu.cli.charges import parse_budget
+from dpsu.cli.streams import printed, to_stdout
 from dpsu.ledger import UNFINISHED, Account, Ledger
 
 if TYPE_CHECKING:
@@ -37,14 +37,12 @@ def ledger(file: Path, dataset: str | None, as_json: bool, set_budget: str | Non
     names = book.datasets() if dataset is None else [dataset]
     accounts = [book.account(name) for name in names]
     if as_json:
-        click.echo(json.dumps([_facts(account) for account in accounts], indent=2))
+        facts = json.dumps([_facts(account) for account in accounts], indent=2)
+        to_stdout(f"{facts}\n")
         return
-    from rich.console import Console
-
-    # Nobody's terminal is a reason to cut numbers short.
-    console = Console() if sys.stdout.isatty() else Console(width=110)
-    for account in accounts:
-        _show(account, console)
+    with printed() as console:
+        for account in accounts:
+            _show(account, console)
 
 
 def _show(account: Account, console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dpsu.cli.streams import to_stdout
 from dpsu.mechanisms import AUTO, MECHANISMS
 
 
@@ -11,7 +12,6 @@ from dpsu.mechanisms import AUTO, MECHANISMS
 def mechanisms() -> None:
     """List the mechanisms."""
     width = max(len(name) for name in MECHANISMS)
-    for name, mechanism in MECHANISMS.items():
-        click.echo(f"{name:<{width}}  {mechanism.summary}")
-    told = "the best of these for users as expected, or as estimated privately"
-    click.echo(f"{AUTO:<{width}}  {told}")
+    told = {name: mechanism.summary for name, mechanism in MECHANISMS.items()}
+    told[AUTO] = "the best of these for users as expected, or as estimated privately"
+    to_stdout("".join(f"{name:<{width}}  {summary}\n" for name, summary in told.items()))

@@ -14,6 +14,7 @@ from dpsu.cli.options import format_option, result_options
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
 from dpsu.cli.sources import data_of, source_options
+from dpsu.cli.streams import to_stdout
 
 
 @click.command()
@@ -62,6 +63,7 @@ def ngrams(
     dry_run: bool,
     output: Path | None,
     report: Path | None,
+    csv_safe: bool,
     verbose: bool,
     quiet: bool,
     **options: Any,
@@ -76,16 +78,18 @@ def ngrams(
         from dpsu.ngrams import plan_ngrams
 
         planned = {k: v for k, v in options.items() if k not in READING}
-        click.echo(str(plan_ngrams(**planned)))
+        to_stdout(f"{plan_ngrams(**planned)}\n")
         return
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
-    output = prepared([*files, *([] if ledger is None else [str(ledger)])], output, report)
+    read = [*files, *([] if ledger is None else [str(ledger)])]
+    output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     with told_warnings() as caught, shown_progress(quiet) as progress:
         result = interruptible(
             lambda: dpsu.ngrams(data, progress=progress, ledger=spending, **options)
         )
-    write_result(result, output, report, caught, verbose=verbose, quiet=quiet)
-    spending.done()
+    write_result(
+        result, output, report, caught, spending, csv_safe=csv_safe, verbose=verbose, quiet=quiet
+    )
 
 
 READING = ("format", "memory_limit", "strict")

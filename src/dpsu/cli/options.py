@@ -170,7 +170,14 @@ def result_options(command: Command) -> Command:
                 "--output",
                 type=click.Path(path_type=Path),
                 help="Write items to a .txt, .csv, .parquet or .json file, replacing one that is "
-                "there.",
+                "there. Spreadsheets run cells of a .csv file that begin with = + - @; see "
+                "--csv-safe.",
+            ),
+            click.option(
+                "--csv-safe",
+                is_flag=True,
+                help="Put ' before items in a .csv file that begin with = + - @ ' or a tab or line "
+                "break, so that spreadsheets do not run them. This changes the items.",
             ),
             click.option(
                 "--report",

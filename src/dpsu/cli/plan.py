@@ -11,8 +11,8 @@ import dpsu
 from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import mechanism_options
 from dpsu.cli.progress import shown_steps
-from dpsu.cli.results import told_warnings, writable
-from dpsu.cli.streams import to_stderr
+from dpsu.cli.results import PAGES, putting, told_warnings, writable
+from dpsu.cli.streams import to_stderr, to_stdout
 from dpsu.errors import DpsuError
 
 PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
@@ -54,15 +54,20 @@ def plan(as_json: bool, html: Path | None, **options: Any) -> None:
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
         made = dpsu.plan(**options)
-        click.echo(made.to_json() if as_json else str(made))
+        to_stdout(f"{made.to_json() if as_json else made}\n")
         return
     also_read = ("prior", "public_items", "tokenizer")
-    writable([profile["profile"], *(options[name] for name in also_read)], {"html": html})
+    writable(
+        [profile["profile"], *(options[name] for name in also_read)],
+        {"html": html},
+        {"html": PAGES},
+    )
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
         seen = interruptible(lambda: dpsu.forecast(**options, **profile, progress=progress))
     if html is not None:
-        seen.write_html(html)
-    click.echo(seen.to_json() if as_json else f"{seen.plan}\n\n{seen}")
+        with putting("the page", html):
+            seen.write_html(html)
+    to_stdout((seen.to_json() if as_json else f"{seen.plan}\n\n{seen}") + "\n")
     for warning in caught:
         to_stderr(f"warning: {warning.message}")
     if seen.hopeless:

@@ -40,6 +40,7 @@ def release(
     budget: str | None,
     output: Path | None,
     report: Path | None,
+    csv_safe: bool,
     verbose: bool,
     quiet: bool,
     engine: str,
@@ -54,7 +55,7 @@ def release(
     also_read = ("prior", "public_items", "tokenizer")
     read = [*files, *(options[name] for name in also_read if options[name])]
     read += [] if ledger is None else [str(ledger)]
-    output = prepared(read, output, report)
+    output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     if engine == "local":
         refuse_for_local(options)
     with told_warnings() as caught, shown_progress(quiet) as progress:
@@ -65,5 +66,6 @@ def release(
                 else dpsu.release(data, progress=progress, ledger=spending, **options)
             )
         )
-    write_result(result, output, report, caught, verbose=verbose, quiet=quiet)
-    spending.done()
+    write_result(
+        result, output, report, caught, spending, csv_safe=csv_safe, verbose=verbose, quiet=quiet
+    )

@@ -1,50 +1,84 @@
-"""What happens to a release in the shell: items to a file or stdout, words to stderr."""
+"""What happens to a result in the shell: items to a file or stdout, words to stderr."""
 
 from __future__ import annotations
 
+import stat
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import click
 
 import dpsu
-from dpsu.cli.streams import to_stderr, to_stdout
+from dpsu.cli.interrupts import NOT, PERHAPS, WRITTEN, held, interruptible, listening, stage
+from dpsu.cli.streams import a_terminal, harmless, to_stderr, to_stdout
+from dpsu.spending import Spending
 from dpsu.words import guarantee, summary
+from dpsu.writing import (
+    SUFFIXES,
+    Ready,
+    check_writable,
+    items_writer,
+    leftovers,
+    lines,
+    text_writer,
+    written_through,
+)
+
+STDOUT = "/dev/stdout"
+PAGES = (".html", ".htm")
 
 
-def prepared(read: Sequence[str], output: Path | None, report: Path | None) -> Path | None:
+def prepared(
+    read: Sequence[str | None],
+    output: Path | None,
+    report: Path | None,
+    *,
+    csv_safe: bool,
+    quiet: bool,
+) -> Path | None:
     """Refuse before the work what could not be written; returns where items go, None for stdout."""
-    from dpsu.writing import check_writable
-
     output = None if output is not None and str(output) == "-" else output
-    taken = {Path(name).resolve() for name in read}
-    for name, path in (("output", output), ("report", report)):
-        if path is None:
-            continue
-        if path.resolve() in taken:
-            raise click.UsageError(f"--{name} {str(path)!r} is also read, or written twice")
-        taken.add(path.resolve())
-    if output is not None:
-        check_writable(output)
-    if report is not None:
-        check_writable(report, suffixes=())
+    if csv_safe and (output is None or output.suffix != ".csv"):
+        raise click.UsageError("--csv-safe is for --output FILE.csv")
+    printed = [STDOUT] if output is None else []
+    written = {"output": output, "report": report}
+    writable([*read, *printed], written, {"output": SUFFIXES}, quiet=quiet)
     return output
 
 
-def writable(read: Sequence[str | None], written: Mapping[str, Path | None]) -> None:
-    """Refuse before the work files that could not be written, or that are also read."""
-    from dpsu.writing import check_writable
+def writable(
+    read: Sequence[str | None],
+    written: Mapping[str, Path | None],
+    suffixes: Mapping[str, tuple[str, ...]],
+    *,
+    quiet: bool = False,
+) -> None:
+    """Refuse before the work files that could not be written, or that are also read.
 
-    taken = {Path(name).resolve() for name in read if name}
+    Also tells of temporary files that runs left behind which were ended while they wrote.
+    """
+    taken = {Path("/dev/stdin" if name == "-" else name).resolve() for name in read if name}
     for option, path in written.items():
         if path is None:
             continue
-        if path.resolve() in taken:
+        if path.resolve() in taken and not _device(path):
             raise click.UsageError(f"--{option} {str(path)!r} is also read, or written twice")
         taken.add(path.resolve())
-        check_writable(path, suffixes=(".html", ".htm") if option == "html" else ())
+        check_writable(path, suffixes.get(option, ()))
+        for left in [] if quiet else leftovers(path):
+            to_stderr(
+                f"warning: {str(left)!r} is the unfinished output of a run that was ended; no run "
+                "is writing it, and it may be deleted"
+            )
+
+
+def _device(path: Path) -> bool:
+    try:
+        return stat.S_ISCHR(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -60,24 +94,84 @@ def write_result(
     output: Path | None,
     report: Path | None,
     caught: list[warnings.WarningMessage],
+    spending: Spending,
     *,
+    csv_safe: bool,
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Write the report, the items, and then words for people."""
-    from dpsu.writing import lines, write_text
+    """Write the items and the report, mark the release as done, and then words for people."""
+    named: dict[str, Ready] = {}
+    with ExitStack() as stack:
+        late = stack.enter_context(told_warnings())
+        stage.outputs = {_items_name(output): NOT}
+        if spending.path is not None:
+            stage.ledger = "the ledger keeps this release as unfinished"
+        if output is not None:
+            named[_items_name(output)] = Ready(
+                output, items_writer(result, output, csv_safe=csv_safe)
+            )
+            stack.callback(named[_items_name(output)].discard)
+        if report is not None:
+            text = result.report_json() if report.suffix == ".json" else result.report()
+            name = f"the report in {str(report)!r}"
+            stage.outputs[name] = NOT
+            named[name] = Ready(report, text_writer(text + "\n"))
+            stack.callback(named[name].discard)
+        if output is None:
+            stage.outputs[_items_name(None)] = PERHAPS
+            to_stdout("".join(f"{line}\n" for line in _printed(result)))
+            stage.outputs[_items_name(None)] = WRITTEN
 
-    if report is not None:
-        as_json = report.suffix == ".json"
-        write_text(report, (result.report_json() if as_json else result.report()) + "\n")
-    if output is not None:
-        result.write(output)
-    else:
-        to_stdout("".join(f"{line}\n" for line in lines(result)).encode())
+        def mark() -> None:
+            spending.done()
+            # A mark that could not be made is a warning, and the release stays unfinished.
+            stage.ledger = stage.ledger if late else None
+
+        put_in_place(named, mark)
     # The items come first: trouble with words for people must not cost the release.
     if not quiet:
-        for warning in caught:
+        for warning in [*caught, *late]:
             to_stderr(f"warning: {warning.message}")
         to_stderr(result.report() if verbose else f"{summary(result)} (--verbose tells more)")
     elif not result.private:
         to_stderr(f"warning: {guarantee(result.plan)}")
+
+
+def put_in_place(named: Mapping[str, Ready], done: Callable[[], None] = lambda: None) -> None:
+    """Put results where they belong, in this order and with nothing but renames between."""
+    with held():
+        for name, ready in named.items():
+            # Whoever reads a pipe may keep us waiting, and then signals must be heard.
+            with listening() if ready.through else nullcontext():
+                stage.outputs[name] = PERHAPS if ready.through else NOT
+                ready.place()
+                stage.outputs[name] = WRITTEN
+        for ready in named.values():
+            ready.settle()
+        # A ledger may be locked by others for a while.
+        interruptible(done)
+
+
+@contextmanager
+def putting(name: str, path: Path) -> Iterator[None]:
+    """Tell the truth about one file that is written inside."""
+    name = f"{name} in {str(path)!r}"
+    through = written_through(path)
+    stage.outputs[name] = PERHAPS if through else NOT
+    with nullcontext() if through else held():
+        yield
+        stage.outputs[name] = WRITTEN
+
+
+def _items_name(output: Path | None) -> str:
+    return "the items on standard output" if output is None else f"the items in {str(output)!r}"
+
+
+def _printed(result: dpsu.Release) -> list[str]:
+    """Lines for standard output; raw into files and pipes, harmless on a terminal."""
+    if not a_terminal():
+        return lines(result)
+    # An item's own tabs are escaped where a tab leads to its count.
+    cells = [line.split("\t") if result.counts is not None else [line] for line in lines(result)]
+    return ["\t".join(harmless(cell) for cell in row) for row in cells]

@@ -3,23 +3,69 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
+import unicodedata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dpsu.errors import OutputError
+from dpsu.writing import write_all
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Between letters of several scripts and of emoji; terminals do nothing else on them.
+_JOINERS = "\u200c\u200d"
 
 
-def to_stdout(data: bytes) -> None:
-    """Write all of it, or say why not."""
+def to_stdout(text: str) -> None:
+    """Write all of it, or say why not; a file is on the disk when this returns."""
     if sys.stdout is None or sys.stdout.closed:
         raise OutputError("cannot write standard output: it is closed")
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        # Not through Python's streams: without a buffer they drop what does not fit.
+        write_all(sys.stdout.fileno(), text.encode(errors="surrogateescape"))
     except BrokenPipeError:
-        raise
+        raise OutputError(
+            "cannot write standard output: who was reading it stopped before the end"
+        ) from None
     except OSError as error:
         raise OutputError(f"cannot write standard output: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def printed() -> Iterator[Console]:
+    """A console for tables; what it shows goes to standard output, whole, at the end."""
+    from rich.console import Console
+
+    # Nobody's terminal is a reason to cut numbers short.
+    console = Console() if a_terminal() else Console(width=110)
+    with console.capture() as captured:
+        yield console
+    to_stdout(captured.get())
+
+
+def a_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
+
+
+def harmless(line: str) -> str:
+    r"""A line for a terminal, which would obey control characters: they are shown as \x1b."""
+    return re.sub(r"[^ -~]", _shown, line)
+
+
+def _shown(found: re.Match[str]) -> str:
+    character = found.group()
+    kind = unicodedata.category(character)
+    if character in _JOINERS or kind not in ("Cc", "Cf", "Zl", "Zp"):
+        return character
+    number = ord(character)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def somebody_watches() -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsu.cli.interrupts import interruptible
+from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import to_stderr
 from dpsu.errors import DataWarning
 
@@ -79,8 +80,7 @@ def tokenizer(
     }
     training = {name: value for name, value in given.items() if value is not None}
     _refuse_what_does_not_fit(kind, training, documents)
-    if words.resolve() == output.resolve():
-        raise click.UsageError(f"--output {str(output)!r} is also read")
+    writable([str(words)], {"output": output}, {"output": (SUFFIXES[kind],)}, quiet=quiet)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         said = _write(words, output, kind, training, documents)
@@ -104,17 +104,16 @@ def _write(
 ) -> str:
     from dpsu.text import lexicons
     from dpsu.text.vocabulary import read_vocabulary
-    from dpsu.writing import check_writable
 
-    check_writable(output, (SUFFIXES[kind],))
     vocabulary = read_vocabulary(words)
     if kind == "tokenizer":
         return _write_tokenizer(vocabulary, output, training)
-    if kind == "gensim":
-        lexicons.write_gensim(vocabulary, output, documents=documents)
-    else:
-        write = {"fasttext": lexicons.write_fasttext, "spacy": lexicons.write_spacy}[kind]
-        write(vocabulary, output)
+    with putting("the words", output):
+        if kind == "gensim":
+            lexicons.write_gensim(vocabulary, output, documents=documents)
+        else:
+            write = {"fasttext": lexicons.write_fasttext, "spacy": lexicons.write_spacy}[kind]
+            write(vocabulary, output)
     return f"{_described(vocabulary)} written to {str(output)!r} for {kind}."
 
 
@@ -122,7 +121,8 @@ def _write_tokenizer(vocabulary: Vocabulary, output: Path, training: dict[str, A
     from dpsu.text.training import train_tokenizer, write_tokenizer
 
     trained = interruptible(lambda: train_tokenizer(vocabulary, **training))
-    write_tokenizer(trained, output)
+    with putting("the tokenizer", output):
+        write_tokenizer(trained, output)
     folded = ""
     if training.get("lowercase", True) and any(word != word.lower() for word in vocabulary.words):
         folded = " Capitals were put in lowercase (--cased keeps them)."

@@ -6,10 +6,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpsu.errors import NO_MEMORY, ResourceError, lacks_memory
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -25,7 +28,7 @@ def side_by_side(work: Callable[[int], object], n: int) -> None:
             work(k)
         return
     with ThreadPoolExecutor(WORKERS) as pool:
-        for _ in pool.map(work, range(n)):
+        for _ in _begun(lambda: pool.map(work, range(n))):
             pass
 
 
@@ -49,13 +52,23 @@ def _in_ranges(work: Callable[[int, int], object], bounds: NDArray[np.int64], ro
     side_by_side(lambda k: work(int(bounds[k]), int(bounds[k + 1])), len(bounds) - 1)
 
 
+def _begun(begin: Callable[[], Made]) -> Made:
+    """What `begin` hands to threads; where none can start any more, an error that says why."""
+    try:
+        return begin()
+    except RuntimeError as error:
+        if not lacks_memory(error):
+            raise
+    raise ResourceError(NO_MEMORY)
+
+
 def in_order_ahead(work: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
     """What `work` makes of each, in order; workers are never far ahead of who takes it."""
     with ThreadPoolExecutor(WORKERS) as pool:
         ahead: deque[Future[Made]] = deque()
         try:
             for one in given:
-                ahead.append(pool.submit(work, one))
+                ahead.append(_begun(partial(pool.submit, work, one)))
                 if len(ahead) > WORKERS:
                     yield ahead.popleft().result()
             while ahead:

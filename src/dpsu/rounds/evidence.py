@@ -118,6 +118,8 @@ def steering_tables(sieve: Sieve) -> Tables:
         # Rates are spaced evenly in their logarithm, where the prior 1/h is flat.
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
-        means[q] = chances @ rates
-        deviations[q] = np.sqrt(np.maximum(chances @ rates**2 - means[q] ** 2, 0.0))
+        # Sums, not products of matrices: those would depend on how many threads make them.
+        means[q] = (chances * rates).sum(axis=1)
+        squares = (chances * rates**2).sum(axis=1)
+        deviations[q] = np.sqrt(np.maximum(squares - means[q] ** 2, 0.0))
     return levels, lowest, step, means, deviations

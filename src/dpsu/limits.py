@@ -1,0 +1,45 @@
+"""How much memory this process may still address, where somebody has set a limit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dpsu.errors import ResourceError
+
+# Libraries alone, loaded and with their threads, take about 800 MB of addresses, if not of memory.
+# With less they do not fail: they hang, or end the process.
+LEAST = 10**9
+
+
+def address_space() -> int | None:
+    """The limit in bytes (`ulimit -v`); None where there is none."""
+    try:
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    except (ImportError, AttributeError, OSError, ValueError):
+        return None
+    return None if most == resource.RLIM_INFINITY else most
+
+
+def address_space_left() -> int | None:
+    """What is left of it."""
+    most = address_space()
+    if most is None:
+        return None
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return most
+    return max(0, most - pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def refuse_small_address_space() -> None:
+    """Say at once what libraries would not say at all."""
+    most = address_space()
+    if most is not None and most < LEAST:
+        raise ResourceError(
+            f"there is not enough memory: this process may address {most / 10**9:.2g} GB (ulimit "
+            f"-v), and its libraries alone need {LEAST / 10**9:.2g} GB; raise that limit"
+        )
