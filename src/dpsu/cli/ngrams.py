@@ -55,7 +55,7 @@ def ngrams(
     files: tuple[str, ...],
     source: str | None,
     query: str | None,
-    ledger: Path | None,
+    ledger: str | None,
     dataset: str | None,
     budget: str | None,
     shares: str | None,
@@ -79,7 +79,7 @@ def ngrams(
         click.echo(str(plan_ngrams(**planned)))
         return
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
-    output = prepared([*files, *([] if ledger is None else [str(ledger)])], output, report)
+    output = prepared([*files, *([] if ledger is None else [ledger])], output, report)
     with told_warnings() as caught, shown_progress(quiet) as progress:
         result = interruptible(
             lambda: dpsu.ngrams(data, progress=progress, ledger=spending, **options)
