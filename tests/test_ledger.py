@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -711,6 +712,17 @@ def test_a_void_that_cannot_be_recorded_counts(
     assert [e.state for e in ledger.account("visits").entries] == ["unfinished"]
 
 
+def test_a_ledger_that_is_gone_is_not_made_anew_by_a_mark(ledger: Ledger) -> None:
+    open_ = ledger.spending("visits", budget=(3, 1e-5))
+    open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
+    ledger.path.unlink()
+    with pytest.warns(dpsu.DataWarning, match="unfinished, and counts in full: there is no ledger"):
+        open_.done()
+    with pytest.raises(dpsu.LedgerError, match="there is no ledger"):
+        ledger.set_budget("visits", (3, 1e-5))
+    assert not ledger.path.exists()
+
+
 def test_nothing_that_ended_can_end_again(ledger: Ledger) -> None:
     charge(ledger)
     (entry,) = ledger.account("visits").entries
@@ -900,16 +912,23 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     guide = ROOT / "docs" / "ledger.md"
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
-    (script,) = blocks(guide, "sh")
-    done = subprocess.run(
-        ["bash", "-ec", script.replace("dpsu ", f"{sys.executable} -m dpsu ")],
-        cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    script, check = blocks(guide, "sh")
+
+    def bash(typed: str) -> str:
+        done = subprocess.run(
+            ["bash", "-ec", typed.replace("dpsu ", f"{sys.executable} -m dpsu ")],
+            cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    told = bash(script)
     (shown,) = blocks(guide, "text")
     # All of it but the times.
-    for line in shown.splitlines()[-4:]:
-        assert line in done.stdout
+    for line in shown.splitlines()[-5:]:
+        assert line in told
+    (head,) = re.findall("[0-9a-f]{64}", told)
+    assert "unchanged; 0 came since" in bash(re.sub("[0-9a-f]{64}", head, check))
     (tmp_path / "ledger.db").unlink()
     monkeypatch.chdir(tmp_path)
     (code,) = blocks(guide, "python")

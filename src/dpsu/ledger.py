@@ -104,6 +104,11 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
+    @property
+    def head(self) -> str:
+        """Hash of the newest entry, and with it of all: keep it where the file is not."""
+        return self.read().head
+
     def spending(self, dataset: str, *, budget: tuple[float, float] | None = None) -> Spending:
         """What the next releases on a dataset are charged to; a context that ends when all is out.
 
@@ -118,11 +123,6 @@ class Ledger:
         from dpsu.spending import Spending
 
         return Spending(self, _name(dataset), _budget(budget))
-
-    @property
-    def head(self) -> str:
-        """Hash of the newest entry, and with it of all: keep it where the file is not."""
-        return self.read().head
 
     def datasets(self) -> list[str]:
         """Names of all datasets, sorted."""
@@ -162,7 +162,7 @@ class Ledger:
         self, dataset: str, budget: Privacy | None, mechanism: str, cost: Cost, plan: str | None
     ) -> int:
         """Put a release on record before it reads anything, or refuse it; returns its number."""
-        with self._transaction(write=True) as (connection, book):
+        with self._transaction(write=True, create=True) as (connection, book):
             if budget is not None and dataset not in book.datasets():
                 _append(connection, book, content_of(BUDGET, dataset, **vars(budget)))
             known = book.account(dataset)
@@ -185,8 +185,10 @@ class Ledger:
             _append(connection, book, content_of(kind, entry.dataset, charge=number, **facts))
 
     @contextmanager
-    def _transaction(self, *, write: bool = False) -> Iterator[tuple[sqlite3.Connection, Book]]:
-        self._refuse_no_file(write=write)
+    def _transaction(
+        self, *, write: bool = False, create: bool = False
+    ) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        self._refuse_no_file(create=create)
         try:
             connection = sqlite3.connect(
                 self.path,
@@ -200,7 +202,7 @@ class Ledger:
                 # right after a commit could take it back.
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                yield connection, self._book(connection, write=write)
+                yield connection, self._book(connection, create=create)
                 connection.execute("COMMIT")
             finally:
                 # Whatever is not committed is rolled back.
@@ -208,11 +210,11 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(f"ledger {str(self.path)!r}: {_trouble(error)}") from None
 
-    def _refuse_no_file(self, *, write: bool) -> None:
+    def _refuse_no_file(self, *, create: bool) -> None:
         try:
             mode = self.path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
-            if write:
+            if create:
                 return
             raise LedgerError(f"there is no ledger {str(self.path)!r}") from None
         except OSError as error:
@@ -221,13 +223,13 @@ class Ledger:
             # A pipe would be waited for, and what is written to a device is gone.
             raise LedgerError(f"{str(self.path)!r} cannot be a ledger: it is not a regular file")
 
-    def _book(self, connection: sqlite3.Connection, *, write: bool) -> Book:
+    def _book(self, connection: sqlite3.Connection, *, create: bool) -> Book:
         """All entries of a file that is a ledger, or is made one now."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         found = _parts(connection)
         if not application and not found:
-            if not write:
+            if not create:
                 raise LedgerError(f"ledger {str(self.path)!r} is empty: nothing was charged yet")
             for statement in _statements(SCHEMA):
                 connection.execute(statement)

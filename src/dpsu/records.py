@@ -268,4 +268,4 @@ def _plan(plan: Any, mechanism: str, privacy: Privacy) -> str | None:
         raise _ContentError("has a plan that is none")
     if plan.get("mechanism") != mechanism or plan.get("privacy") != vars(privacy):
         raise _ContentError("has the plan of another release")
-    return json.dumps(plan, indent=2, sort_keys=True)
+    return json.dumps(plan, sort_keys=True)
