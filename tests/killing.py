@@ -3,26 +3,31 @@
     python -m tests.killing FOLDER SEED KILLS
 
 A small process of its own, so that forks are cheap and safe: the package is imported once, and every
-child charges a ledger, puts an output in place and marks it as done, as a release does, until it is
-killed. What must hold afterwards is checked by :func:`check`, here and in the tests.
+child charges a ledger, puts an output in place and marks it as done, or fails before it would have
+read anything and makes its charge void, as a release does, until it is killed. What must hold afterwards is checked by :func:`check`, here and in the tests.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import dpsu
-from dpsu.ledger import DONE, Ledger
+from dpsu.ledger import Ledger
+from dpsu.records import DONE, VOID
 from dpsu.writing import write_text
 
 DATASET, BUDGET = "visits", (50.0, 0.01)
+Act = Callable[[Path, Path], None]
 PLAN = dpsu.plan(epsilon=0.001, delta=1e-9, mechanism="policy-laplace")
 
 
@@ -31,6 +36,17 @@ def spend(ledger: Path, outputs: Path) -> None:
     with Ledger(ledger).spending(DATASET, budget=BUDGET) as spending:
         spending.charge(PLAN)
         write_text(outputs / f"{spending._open[-1]}.txt", "an item\n")
+
+
+def fail(ledger: Path, outputs: Path) -> None:
+    """One release that ends after the charge and before it reads anything."""
+    with suppress(ZeroDivisionError), Ledger(ledger).spending(DATASET, budget=BUDGET) as spending:
+        with spending.charged(PLAN):
+            raise ZeroDivisionError
+        write_text(outputs / "never.txt", "an item\n")
+
+
+ACTS = (spend, fail)
 
 
 class Deadly(sqlite3.Connection):
@@ -50,7 +66,7 @@ class Deadly(sqlite3.Connection):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def forked(ledger: Path, outputs: Path, *, dies_at: int | None, endless: bool) -> int:
+def forked(ledger: Path, outputs: Path, act: Act, *, dies_at: int | None, endless: bool) -> int:
     """Start a child; it dies at a statement, or goes on until somebody kills it."""
     child = os.fork()
     if child:
@@ -60,9 +76,10 @@ def forked(ledger: Path, outputs: Path, *, dies_at: int | None, endless: bool) -
         Deadly.left = dies_at
         sqlite3.connect = lambda *a, **k: connect(*a, **k, factory=Deadly)  # type: ignore[assignment]
     try:
-        spend(ledger, outputs)
+        act(ledger, outputs)
         while endless:
             spend(ledger, outputs)
+            fail(ledger, outputs)
     except BaseException as error:
         print(repr(error), file=sys.stderr, flush=True)
         os._exit(1)
@@ -91,7 +108,11 @@ def check(ledger: Path, outputs: Path) -> tuple[int, int]:
     charged = {entry.number for entry in entries}
     assert visible <= charged, "an output that nobody paid for"
     assert {e.number for e in entries if e.state == DONE} <= visible, "done before it was out"
-    spent = sum(entry.cost.privacy.epsilon for entry in entries)
+    void = {entry.number for entry in entries if entry.state == VOID}
+    assert not void & visible, "an output of a charge that is void"
+    spent = float(Ledger(ledger).account(DATASET).total.epsilon)
+    counted = (len(charged) - len(void)) * PLAN.privacy.epsilon
+    assert abs(spent - counted) <= 1e-9 * counted, "a charge that is void counts, or another not"
     assert spent >= len(visible) * PLAN.privacy.epsilon * (1 - 1e-9)
     return len(charged), len(visible)
 
@@ -102,33 +123,38 @@ def main() -> None:
     rng = random.Random(seed)
     killed = 0
     # At every statement, on a ledger that does not exist yet and on one that does.
-    for begun in (False, True):
+    for begun, act in itertools.product((False, True), ACTS):
         dies_at, code = 0, -signal.SIGKILL
         while code == -signal.SIGKILL:
             dies_at += 1
-            ledger = folder / f"{'old' if begun else 'new'}-{dies_at}.db"
+            ledger = folder / f"{'old' if begun else 'new'}-{act.__name__}-{dies_at}.db"
             outputs = ledger.with_suffix(".out")
             outputs.mkdir()
             if begun:
                 spend(ledger, outputs)
-            code = reaped(forked(ledger, outputs, dies_at=dies_at, endless=False))
+            code = reaped(forked(ledger, outputs, act, dies_at=dies_at, endless=False))
             killed += code != 0
             if ledger.exists():
                 check(ledger, outputs)
-            spend(ledger, outputs)  # and a later run works
+            if code == 0:
+                ended = Ledger(ledger).account(DATASET).entries[-1].state
+                assert ended == (DONE if act is spend else VOID), ended
+            spend(ledger, outputs)  # and later runs work
+            fail(ledger, outputs)
             check(ledger, outputs)
     # At any instant, with two at work on one ledger.
     ledger, outputs = folder / "shared.db", folder / "shared.out"
     outputs.mkdir()
     spend(ledger, outputs)
     while killed < kills:
-        children = [forked(ledger, outputs, dies_at=None, endless=True) for _ in range(2)]
+        children = [forked(ledger, outputs, act, dies_at=None, endless=True) for act in ACTS]
         for child in children:
             time.sleep(rng.uniform(0.0, 0.06))
             os.kill(child, signal.SIGKILL)
             killed += reaped(child) != 0
         charged, visible = check(ledger, outputs)
     spend(ledger, outputs)
+    fail(ledger, outputs)
     charged, visible = check(ledger, outputs)
     print(killed, charged, visible)
 

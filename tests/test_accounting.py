@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant
+from scipy.integrate import trapezoid
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 import dpsu
@@ -238,3 +242,63 @@ def test_two_releases_of_a_small_database_stay_within_the_account() -> None:
                         )
                         gap += max(0.0, p - math.exp(epsilon) * q_)
                     assert gap <= float(account.gaussian_delta(epsilon)) * (1 + 1e-9)
+
+
+# Prices that are chosen by what earlier releases showed.
+
+EPSILON, DELTA = 3.0, 1e-5
+
+
+def _stick(epsilon: Any, shift: float) -> Any:
+    """Hockey-stick divergence of unit normals, at negative epsilons too."""
+    if shift == 0.0:
+        return np.maximum(0.0, 1.0 - np.exp(np.minimum(epsilon, 0.0)))
+    tails = norm.sf(epsilon / shift - shift / 2), norm.sf(epsilon / shift + shift / 2)
+    return tails[0] - np.exp(epsilon) * tails[1]
+
+
+def _chosen(squared: float, then: Callable[[Any], Any]) -> float:
+    """Mean, with the user present, of what follows the privacy loss of a Gaussian release."""
+    deviation = math.sqrt(squared)
+    losses = squared / 2 + deviation * np.linspace(-12.0, 12.0, 200_001)
+    density = norm.pdf(losses, squared / 2, deviation)
+    return float(trapezoid(density * then(losses), losses))
+
+
+def _largest_squared() -> float:
+    return float(brentq(lambda m: float(_stick(EPSILON, math.sqrt(m))) - DELTA, 1e-3, 9.0))
+
+
+@pytest.mark.parametrize("first", [0.05, 0.2, 0.4])
+@pytest.mark.parametrize("bound", [-1.0, 0.0, 0.5, 1.5])
+def test_gaussian_prices_may_be_chosen_on_the_way_up_to_a_fixed_sum(
+    first: float, bound: float
+) -> None:
+    rest = math.sqrt(_largest_squared() - first)
+
+    def then(losses: Any) -> Any:
+        # Whoever sees that much was lost already goes for the rest, and stops otherwise.
+        return np.where(
+            losses > bound, _stick(EPSILON - losses, rest), _stick(EPSILON - losses, 0.0)
+        )
+
+    assert _chosen(first, then) <= DELTA * (1 + 1e-6)
+    always = _chosen(first, lambda losses: _stick(EPSILON - losses, rest))
+    assert always == pytest.approx(DELTA, rel=1e-4)
+
+
+def test_the_promise_is_needed_and_three_times_delta_do_without_it() -> None:
+    """Spend on noise where much was lost, and on novel items elsewhere: beyond delta, below 3."""
+    first, largest = 0.2, _largest_squared() * (1 - 1e-9)
+    novel = DELTA - float(_stick(EPSILON, math.sqrt(first))) * (1 + 1e-6)
+    unpayable, budget = Privacy(50.0, 0.5), Privacy(EPSILON, DELTA)
+    paths = [[Shift(first, 0.0), Shift(largest - first, 0.0)], [Shift(first, 0.0), Shift(0, novel)]]
+    for path in paths:
+        assert total(Cost(unpayable, shift) for shift in path).within(budget)
+    rest = math.sqrt(largest - first)
+
+    def then(losses: Any) -> Any:
+        return np.maximum(_stick(EPSILON - losses, rest), novel + _stick(EPSILON - losses, 0.0))
+
+    found = _chosen(first, then)
+    assert 1.3 * DELTA < found < 2 * DELTA

@@ -6,7 +6,7 @@
     ├── ParameterError (ValueError)   an option is out of range, missing or does not fit the others
     ├── DataError      (ValueError)   the data cannot be read as rows of (user, item)
     ├── BudgetError    (ValueError)   a release would cost more than is left for its dataset
-    ├── LedgerError    (OSError)      the ledger cannot be read or written
+    ├── LedgerError    (OSError)      the ledger cannot be read or written, or is damaged
     ├── OutputError    (OSError)      the result cannot be written where it was asked for
     ├── ResourceError  (MemoryError)  neither memory nor disk has room for the data
     └── MissingLibraryError (ImportError)  what was asked for needs a library that is not installed
@@ -42,7 +42,7 @@ class BudgetError(DpsuError, ValueError):
 
 
 class LedgerError(DpsuError, OSError):
-    """The ledger cannot be read or written."""
+    """The ledger cannot be read or written, or is damaged."""
 
 
 class OutputError(DpsuError, OSError):

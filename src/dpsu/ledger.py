@@ -1,92 +1,63 @@
 """What was already spent on a dataset, kept in one SQLite file that survives crashes.
 
-A release is charged by a row that is on disk before any private data is read; the row is marked
-done once its output is in place. Whatever happens in between, the row stays and counts: a run that
-was killed, or refused its data, may have shown something by that alone. So what is recorded is
+A release is charged by an entry that is on disk before any private data is read; that it is done is
+a second one, once its output is in place. Whatever happens in between, the charge stays and counts:
+a run that was killed, or refused its data, may have shown something by that alone. Only a run that
+ended before it read anything is void, on record as such, and costs nothing. So what is recorded is
 never less than what was spent, and at most more.
 
-Every operation opens the file, takes SQLite's write lock, commits and closes. Two processes
-therefore charge one after the other, and nothing is held while a release runs.
+Every operation opens the file, takes SQLite's write lock, checks all entries (:mod:`dpsu.records`),
+commits and closes. Two processes therefore charge one after the other, and nothing is held while a
+release runs.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpsu.accounting import Cost, Shift, Total, total
+from dpsu.accounting import Cost, total
 from dpsu.errors import BudgetError, LedgerError, ParameterError
 from dpsu.privacy import Privacy
+from dpsu.records import (
+    BUDGET,
+    CHARGE,
+    LONGEST_NAME,
+    UNFINISHED,
+    Account,
+    Book,
+    content_of,
+    facts_of,
+)
 
 if TYPE_CHECKING:
     from dpsu.spending import Spending
 
 SECONDS_TO_WAIT = 60.0
 APPLICATION = 0x64707375  # "dpsu"
-FORMAT = 1
-LONGEST_NAME = 200
-DONE, UNFINISHED = "done", "unfinished"
-# What is written stays: rows are added, and the one change is that a release is done.
+FORMAT = 2
+# What is written stays. Whoever edits the file by hand meets these triggers first, and the hashes
+# after that. A row that replaces another fires no trigger for what it deletes, so it is stopped
+# before it is inserted: entries are numbered one after the other. To change a word of this is to
+# change the format: files are compared with it.
 SCHEMA = f"""
-CREATE TABLE budgets (
-    id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, since TEXT NOT NULL,
-    epsilon REAL NOT NULL, delta REAL NOT NULL
-);
-CREATE TABLE releases (
-    id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, started TEXT NOT NULL,
-    mechanism TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,
-    shift_squared REAL, novel REAL, plan TEXT,
-    state TEXT NOT NULL CHECK (state IN ('{DONE}', '{UNFINISHED}'))
-);
-CREATE TRIGGER budgets_stay BEFORE DELETE ON budgets
-    BEGIN SELECT RAISE(ABORT, 'budgets are kept'); END;
-CREATE TRIGGER budgets_are_fixed BEFORE UPDATE ON budgets
-    BEGIN SELECT RAISE(ABORT, 'budgets are kept'); END;
-CREATE TRIGGER releases_stay BEFORE DELETE ON releases
-    BEGIN SELECT RAISE(ABORT, 'releases are kept'); END;
-CREATE TRIGGER costs_are_fixed BEFORE UPDATE OF
-    id, dataset, started, mechanism, epsilon, delta, shift_squared, novel, plan ON releases
-    BEGIN SELECT RAISE(ABORT, 'releases are kept'); END;
+CREATE TABLE entries (number INTEGER PRIMARY KEY, content TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE TRIGGER entries_stay BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are kept'); END;
+CREATE TRIGGER entries_are_fixed BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are kept'); END;
+CREATE TRIGGER entries_are_added BEFORE INSERT ON entries
+    WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM entries)
+    BEGIN SELECT RAISE(ABORT, 'entries are kept'); END;
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
 """
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One release on record: public facts and its plan, nothing of what came out.
-
-    `plan` is the plan as JSON, None where it was to be chosen from the data.
-    """
-
-    number: int
-    dataset: str
-    started: str
-    mechanism: str
-    cost: Cost
-    state: str
-    plan: str | None = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Account:
-    """A dataset's budget and everything that was charged to it."""
-
-    dataset: str
-    budget: Privacy
-    entries: tuple[Entry, ...]
-
-    @property
-    def total(self) -> Total:
-        """What all releases cost together, finished or not."""
-        return total(entry.cost for entry in self.entries)
 
 
 class Ledger:
@@ -95,17 +66,18 @@ class Ledger:
     Parameters
     ----------
     path : str or Path
-        An SQLite file; it is made by the first release that is charged.
+        An SQLite file on a local disk; it is made by the first release that is charged. A relative
+        name is taken from the folder that is current now.
 
     Privacy
     -------
-    A dataset's releases together stay within its budget: docs/proofs/ledger.md. The file holds
-    plans and public facts only. Whether a release finished may depend on the data: show totals,
-    not states, to the public.
+    A dataset's releases together stay within its budget: docs/proofs/ledger.md, with what it takes
+    for granted. The file holds plans and public facts only. Whether a release finished may depend
+    on the data: show totals, not states, to the public.
 
     Cost
     ----
-    Two short transactions for each release.
+    Two short transactions for each release, linear in the number of entries.
 
     Examples
     --------
@@ -127,10 +99,15 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = _file(path)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
+
+    @property
+    def head(self) -> str:
+        """Hash of the newest entry, and with it of all: keep it where the file is not."""
+        return self.read().head
 
     def spending(self, dataset: str, *, budget: tuple[float, float] | None = None) -> Spending:
         """What the next releases on a dataset are charged to; a context that ends when all is out.
@@ -149,74 +126,83 @@ class Ledger:
 
     def datasets(self) -> list[str]:
         """Names of all datasets, sorted."""
-        with self._transaction() as connection:
-            return [name for (name,) in connection.execute(_NAMES)]
+        return self.read().datasets()
 
     def account(self, dataset: str) -> Account:
         """A dataset's budget and releases."""
-        with self._transaction() as connection:
-            found = _account(connection, dataset)
-            if found is None:
-                raise ParameterError(_unknown(connection, dataset))
-            return found
+        return self.read().account(_name(dataset))
+
+    def read(self, *, expected_head: str | None = None) -> Book:
+        """All entries, checked.
+
+        Parameters
+        ----------
+        expected_head : str, optional
+            A `head` that was kept elsewhere. Refused if it is neither the head nor was it ever:
+            then entries were removed, or others put in their place, since it was kept.
+        """
+        with self._transaction() as (_, book):
+            if expected_head is not None and expected_head not in book.hashes:
+                raise LedgerError(
+                    f"ledger {str(self.path)!r} never had the expected head: entries were removed "
+                    "or replaced since it was kept, or it is the head of another ledger"
+                )
+            return book
 
     def set_budget(self, dataset: str, budget: tuple[float, float]) -> None:
         """Change a dataset's budget; the old one stays on record."""
-        chosen = _budget(budget)
-        assert chosen is not None
-        with self._transaction(write=True) as connection:
-            if _account(connection, dataset) is None:
-                raise ParameterError(_unknown(connection, dataset))
-            _write_budget(connection, dataset, chosen)
+        name, chosen = _name(dataset), _budget(budget)
+        if chosen is None:
+            raise ParameterError("budget must be two numbers: (epsilon, delta)")
+        with self._transaction(write=True) as (connection, book):
+            book.account(name)
+            _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
 
     def charge(
         self, dataset: str, budget: Privacy | None, mechanism: str, cost: Cost, plan: str | None
     ) -> int:
         """Put a release on record before it reads anything, or refuse it; returns its number."""
-        with self._transaction(write=True) as connection:
-            known = _account(connection, dataset)
-            if known is None:
-                if budget is None:
-                    raise ParameterError(_unknown(connection, dataset))
-                _write_budget(connection, dataset, budget)
-                known = Account(dataset, budget, ())
-            elif budget not in (None, known.budget):
+        with self._transaction(write=True, create=True) as (connection, book):
+            if budget is not None and dataset not in book.datasets():
+                _append(connection, book, content_of(BUDGET, dataset, **vars(budget)))
+            known = book.account(dataset)
+            if budget not in (None, known.budget):
                 raise ParameterError(
                     f"the budget of {dataset!r} is {_told(known.budget)}; to change it, say "
                     f"dpsu ledger {str(self.path)!r} --dataset {dataset!r} --set-budget E,D"
                 )
-            together = total([*(entry.cost for entry in known.entries), cost])
-            if not together.within(known.budget):
+            if not total([*known.costs, cost]).within(known.budget):
                 raise BudgetError(_refusal(known, cost))
-            shift = (None, None) if cost.shift is None else (cost.shift.squared, cost.shift.novel)
-            row = connection.execute(
-                "INSERT INTO releases (dataset, started, mechanism, epsilon, delta, shift_squared,"
-                " novel, plan, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (dataset, _now(), mechanism, cost.privacy.epsilon, cost.privacy.delta, *shift, plan,
-                 UNFINISHED),
-            )  # fmt: skip
-            return int(row.lastrowid or 0)
+            facts = facts_of(cost, mechanism, plan)
+            return _append(connection, book, content_of(CHARGE, dataset, **facts))
 
-    def finish(self, number: int) -> None:
-        """Mark a release as done: its output is where it was asked for."""
-        with self._transaction(write=True) as connection:
-            connection.execute("UPDATE releases SET state = ? WHERE id = ?", (DONE, number))
+    def _close(self, number: int, kind: str, **facts: str) -> None:
+        """Put on record how a release ended; only :class:`Spending` knows whether it is void."""
+        with self._transaction(write=True) as (connection, book):
+            entry = book.entry(number)
+            if entry is None or entry.state != UNFINISHED:
+                raise LedgerError(f"ledger {str(self.path)!r} has no open release {number}")
+            _append(connection, book, content_of(kind, entry.dataset, charge=number, **facts))
 
     @contextmanager
-    def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        if not write and not self.path.is_file():
-            raise LedgerError(f"there is no ledger {str(self.path)!r}")
+    def _transaction(
+        self, *, write: bool = False, create: bool = False
+    ) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        self._refuse_no_file(create=create)
         try:
             connection = sqlite3.connect(
-                self.path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
+                self.path,
+                timeout=SECONDS_TO_WAIT,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=False,
             )
             try:
                 # The removal of the rollback journal is synced too: without that, a loss of power
                 # right after a commit could take it back.
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                self._check(connection, write=write)
-                yield connection
+                yield connection, self._book(connection, create=create)
                 connection.execute("COMMIT")
             finally:
                 # Whatever is not committed is rolled back.
@@ -224,62 +210,94 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(f"ledger {str(self.path)!r}: {_trouble(error)}") from None
 
-    def _check(self, connection: sqlite3.Connection, *, write: bool) -> None:
+    def _refuse_no_file(self, *, create: bool) -> None:
+        try:
+            mode = self.path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            if create:
+                return
+            raise LedgerError(f"there is no ledger {str(self.path)!r}") from None
+        except OSError as error:
+            raise LedgerError(f"ledger {str(self.path)!r}: {error.strerror}") from None
+        if not stat.S_ISREG(mode):
+            # A pipe would be waited for, and what is written to a device is gone.
+            raise LedgerError(f"{str(self.path)!r} cannot be a ledger: it is not a regular file")
+
+    def _book(self, connection: sqlite3.Connection, *, create: bool) -> Book:
+        """All entries of a file that is a ledger, or is made one now."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if write and not application and not tables:
+        found = _parts(connection)
+        if not application and not found:
+            if not create:
+                raise LedgerError(f"ledger {str(self.path)!r} is empty: nothing was charged yet")
             for statement in _statements(SCHEMA):
                 connection.execute(statement)
-        elif not application and not tables:
-            raise LedgerError(f"ledger {str(self.path)!r} is empty: nothing was charged yet")
-        elif application != APPLICATION:
+            return Book(self.path)
+        if application != APPLICATION:
             raise LedgerError(f"{str(self.path)!r} is not a ledger of dpsu")
-        elif version != FORMAT:
+        if version != FORMAT:
             raise LedgerError(
-                f"ledger {str(self.path)!r} has format {version}, and this dpsu knows {FORMAT}"
+                f"ledger {str(self.path)!r} has format {version}, and this dpsu knows {FORMAT}; "
+                "see with the dpsu that wrote it what is left, and begin a new ledger with that"
             )
+        changed = sorted(name for name, _ in found.items() ^ _expected_parts().items())
+        if changed:
+            told = ", ".join(f"{name!r}" for name in dict.fromkeys(changed))
+            raise LedgerError(
+                f"ledger {str(self.path)!r} is damaged: somebody changed, removed or added {told}"
+            )
+        book = Book(self.path, connection.execute(_ENTRIES))
+        if not book.head:
+            raise LedgerError(f"ledger {str(self.path)!r} is damaged: its entries were removed")
+        return book
 
 
-_NAMES = "SELECT DISTINCT dataset FROM budgets ORDER BY dataset"
+_ENTRIES = "SELECT number, content, hash FROM entries ORDER BY number"
 
 
-def _account(connection: sqlite3.Connection, dataset: str) -> Account | None:
-    budget = connection.execute(
-        "SELECT epsilon, delta FROM budgets WHERE dataset = ? ORDER BY id DESC LIMIT 1", (dataset,)
-    ).fetchone()
-    if budget is None:
-        return None
-    rows = connection.execute(
-        "SELECT id, started, mechanism, epsilon, delta, shift_squared, novel, state, plan"
-        " FROM releases WHERE dataset = ? ORDER BY id",
-        (dataset,),
-    )
-    entries = []
-    for number, started, mechanism, epsilon, delta, squared, novel, state, plan in rows:
-        shift = None if squared is None else Shift(squared, novel)
-        cost = Cost(Privacy(epsilon, delta), shift)
-        entries.append(Entry(number, dataset, started, mechanism, cost, state, plan))
-    return Account(dataset, Privacy(*budget), tuple(entries))
+def _append(connection: sqlite3.Connection, book: Book, content: str) -> int:
+    """Add an entry to the book and to the file; returns its number."""
+    row = (len(book.hashes) + 1, content, book.append(content))
+    connection.execute("INSERT INTO entries (number, content, hash) VALUES (?, ?, ?)", row)
+    return row[0]
 
 
-def _write_budget(connection: sqlite3.Connection, dataset: str, budget: Privacy) -> None:
-    connection.execute(
-        "INSERT INTO budgets (dataset, since, epsilon, delta) VALUES (?, ?, ?, ?)",
-        (dataset, _now(), budget.epsilon, budget.delta),
-    )
+def _parts(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Tables and triggers of a database, and how they were made; SQLite's own statistics aside."""
+    made = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite@_%' ESCAPE '@'"
+    return dict(connection.execute(made).fetchall())
 
 
-def _unknown(connection: sqlite3.Connection, dataset: str) -> str:
-    known = [name for (name,) in connection.execute(_NAMES)]
-    near = difflib.get_close_matches(dataset, known, n=1)
-    meant = f"did you mean {near[0]!r}? A" if near else "a"
-    return f"the ledger has no dataset {dataset!r}; {meant} new one needs a budget: epsilon,delta"
+@cache
+def _expected_parts() -> dict[str, Any]:
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in _statements(SCHEMA):
+            connection.execute(statement)
+        return _parts(connection)
+    finally:
+        connection.close()
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    """The one file that a name means, whatever the current folder will be later."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise ParameterError(f"ledger must be the name of a file, not a {type(path).__name__}")
+    name = os.fspath(path)
+    if not name or name.startswith(":") or name.lower().startswith("file:"):
+        raise ParameterError(
+            f"ledger {name!r} does not name a file that stays; give its path, such as ledger.db"
+        )
+    try:
+        return Path(name).resolve()
+    except (OSError, RuntimeError, ValueError):
+        raise ParameterError(f"ledger {name!r} is no name for a file") from None
 
 
 def _refusal(account: Account, cost: Cost) -> str:
     spent, budget = account.total, account.budget
-    together = total([*(entry.cost for entry in account.entries), cost])
+    together = total([*account.costs, cost])
     return (
         f"this release costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
         f"{account.dataset!r} ({float(spent.epsilon):.6g}, {float(spent.delta):.4g}) is spent; "
@@ -298,6 +316,8 @@ def _trouble(error: sqlite3.Error) -> str:
         return f"somebody else has kept it locked for {SECONDS_TO_WAIT:g} seconds"
     if "not a database" in str(error):
         return "this is not a ledger of dpsu"
+    if "unable to open" in str(error):
+        return "it cannot be opened, or its folder does not exist or may not be written to"
     return str(error)
 
 
@@ -317,11 +337,10 @@ def _budget(budget: tuple[float, float] | None) -> Privacy | None:
         return None
     if not isinstance(budget, (tuple, list)) or len(budget) != 2:
         raise ParameterError("budget must be two numbers: (epsilon, delta)")
-    return Privacy(*budget)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        return Privacy(*budget)
+    except ParameterError as error:
+        raise ParameterError(f"budget: {error}") from None
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dpsu.errors import DataWarning, ParameterError
 from dpsu.keys import Key
 from dpsu.mechanisms import LARGEST_MAX_ITEMS, MAX_USERS, UNBOUNDED_FRACTION_BITS
 from dpsu.plan import Plan
-from dpsu.privacy import Privacy, number, whole_number
+from dpsu.privacy import Privacy, function, number, whole_number
 from dpsu.release import Progress, Release
 from dpsu.rounds.ngrams import design_ngrams
 from dpsu.spending import Spending
@@ -194,7 +194,7 @@ def ngrams(
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     memory = Memory(parse_size(memory_limit))
-    tell = progress or (lambda stage, number: None)
+    tell = function("progress", progress)
     texts_read = 0
 
     def tick(texts: int) -> None:
@@ -204,8 +204,8 @@ def ngrams(
 
     if spending.path is not None:
         refuse_by_names(data, (user, text, None), format, tokenizer)
-        spending.charge(plan)
-    tell("reading", 0)
+    with spending.charged(plan):
+        tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):
         rows = read_texts(data, user, plan.text, key=key, format=format)
         corpus = read_corpus(rows, plan.text, tokenizer, strict=strict, tick=tick)

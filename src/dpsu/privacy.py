@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -12,6 +13,7 @@ LARGEST_EPSILON = 50.0
 SMALLEST_EPSILON = 1e-4
 SMALLEST_DELTA = 1e-100
 LARGEST_DELTA = 0.5
+LONGEST_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -43,25 +45,55 @@ class Privacy:
 
 def number(name: str, value: object, lowest: float, highest: float) -> float:
     """Check that an option is a number within its bounds."""
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+    given = _float(value)
+    if math.isnan(given):
         raise ParameterError(
-            f"{name}={value!r} is not a number; give one from {lowest:g} to {highest:g}"
+            f"{name}={_shown(value)} is not a number; give one from {lowest:g} to {highest:g}"
         )
-    if not lowest <= float(value) <= highest:
+    if not lowest <= given <= highest:
         raise ParameterError(
-            f"{name}={value!r} is out of range; it must lie between {lowest:g} and {highest:g}"
+            f"{name}={_shown(value)} is out of range; it must lie between {lowest:g} and "
+            f"{highest:g}"
         )
-    return float(value)
+    return given
+
+
+def _float(value: object) -> float:
+    """A number as a float, infinite if it is too large for one; NaN if it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def whole_number(name: str, value: object, lowest: int, highest: int) -> int:
     """Check that an option is a whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ParameterError(
-            f"{name}={value!r} is not a whole number; give one from {lowest} to {highest}"
+            f"{name}={_shown(value)} is not a whole number; give one from {lowest} to {highest}"
         )
     if not lowest <= int(value) <= highest:
         raise ParameterError(
-            f"{name}={value!r} is out of range; it must lie between {lowest} and {highest}"
+            f"{name}={_shown(value)} is out of range; it must lie between {lowest} and {highest}"
         )
     return int(value)
+
+
+def function(name: str, value: Callable[..., None] | None) -> Callable[..., None]:
+    """Check that an option can be called; None stands for a function that does nothing."""
+    if value is None:
+        return lambda *_: None
+    if not callable(value):
+        raise ParameterError(f"{name}={_shown(value)} is not a function")
+    return value
+
+
+def _shown(value: object) -> str:
+    """What was typed, cut short; Python refuses to spell whole numbers of thousands of digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = f"a {type(value).__name__} of too many digits to show"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

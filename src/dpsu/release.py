@@ -15,7 +15,7 @@ from dpsu.keys import Key
 from dpsu.mechanisms import AUTO
 from dpsu.plan import Plan
 from dpsu.planning import DEFAULT_COUNTS_ITEMS, DEFAULT_COUNTS_SHARE, plan
-from dpsu.privacy import number
+from dpsu.privacy import function, number
 from dpsu.spending import Spending
 from dpsu.text.source import Split
 
@@ -305,7 +305,7 @@ def release(
     known_items = None if public_items is None else public.read_public_items(public_items, item)
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
     memory = Memory(parse_size(memory_limit))
-    tell = progress or (lambda stage, number: None)
+    tell = function("progress", progress)
     rows_read = 0
 
     def tick(rows: int) -> None:
@@ -358,8 +358,8 @@ def release(
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     if spending.path is not None:
         refuse_by_names(data, (user, text or item, count), format, tokenizer)
-        spending.charge(chosen, choice=None if auto_budget is None else AUTO)
-    tell("reading", 0)
+    with spending.charged(chosen, choice=None if auto_budget is None else AUTO):
+        tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):
         rows = read(
             data,

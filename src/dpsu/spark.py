@@ -159,6 +159,7 @@ public_items, insecure_seed, strict, ledger, dataset, budget
         whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
     engine.refuse_sequential(chosen)
     spending = Spending.of(ledger, dataset, budget)
+    engine.typed(df, chosen, known_items)
     # On record before anything is read: a job that dies has spent what it may have shown.
     spending.charge(chosen)
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)

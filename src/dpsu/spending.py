@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -12,13 +14,14 @@ from dpsu.errors import DataWarning, LedgerError, ParameterError
 from dpsu.ledger import Ledger
 from dpsu.plan import Plan
 from dpsu.privacy import Privacy
+from dpsu.records import DONE, LONGEST_NAME, VOID
 
 
 class Spending:
     """Releases that are charged to one dataset; made by :meth:`Ledger.spending`.
 
     As a context it marks its releases as done at the end, if all went well: leave it when their
-    output is in place. Charges are not taken back in any case.
+    output is in place. No charge is taken back but by :meth:`charged`, before anything is read.
     """
 
     def __init__(self, ledger: Ledger | None, dataset: str, budget: Privacy | None) -> None:
@@ -55,10 +58,13 @@ class Spending:
         """The file of the ledger; None where nothing is recorded."""
         return None if self._ledger is None else self._ledger.path
 
-    def charge(self, plan: Plan, *, choice: str | None = None) -> None:
-        """Charge a release by this plan, or by one that a `choice` from the data will put there."""
+    def charge(self, plan: Plan, *, choice: str | None = None) -> int | None:
+        """Charge a release by this plan, or by one that a `choice` from the data will put there.
+
+        Returns its number in the ledger; None where nothing is recorded.
+        """
         if self._ledger is None:
-            return
+            return None
         cost = cost_of(plan)
         name = plan.mechanism if choice is None else choice
         told = plan.to_json() if choice is None else None
@@ -67,6 +73,23 @@ class Spending:
             cost = Cost(plan.privacy)
         number = self._ledger.charge(self._dataset, self._budget, name, cost, told)
         self._open.append(number)
+        return number
+
+    @contextmanager
+    def charged(self, plan: Plan, *, choice: str | None = None) -> Iterator[None]:
+        """Charge a release, then do what comes before its first row; reading begins afterwards.
+
+        Nothing inside may look at private data. If it fails, the release ends without having read
+        anything, and its charge is made void, on record with the kind of the error.
+        """
+        number = self.charge(plan, choice=choice)
+        try:
+            yield
+        except BaseException as error:
+            if self._ledger is not None and number is not None:
+                self._open.remove(number)
+                self._close(number, VOID, reason=type(error).__name__[:LONGEST_NAME])
+            raise
 
     def kept_open(self) -> Spending:
         """The same, to be marked as done by whoever brings the output where it belongs."""
@@ -81,15 +104,19 @@ class Spending:
     def done(self) -> None:
         """Mark what was charged as done."""
         while self._ledger is not None and self._open:
-            try:
-                self._ledger.finish(self._open.pop(0))
-            except LedgerError as error:
-                # The output is out and paid for: it must not be lost over a mark.
-                warnings.warn(
-                    f"a release stays on record as unfinished, which costs the same: {error}",
-                    DataWarning,
-                    stacklevel=2,
-                )
+            self._close(self._open.pop(0), DONE)
+
+    def _close(self, number: int, kind: str, **facts: str) -> None:
+        assert self._ledger is not None
+        try:
+            self._ledger._close(number, kind, **facts)
+        except LedgerError as error:
+            # The output is out and paid for, or another error is on its way: neither may be lost.
+            warnings.warn(
+                f"a release stays on record as unfinished, and counts in full: {error}",
+                DataWarning,
+                stacklevel=3,
+            )
 
     def __enter__(self) -> Spending:
         return self

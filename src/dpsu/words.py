@@ -12,6 +12,7 @@ from dpsu.rounds import NGrams, Rounds, Sips
 if TYPE_CHECKING:
     from dpsu.auto import Hints
     from dpsu.plan import Plan, Selected
+    from dpsu.records import Account
     from dpsu.release import Release
 
 THEOREMS = {
@@ -52,6 +53,8 @@ def promises(plan: Plan) -> list[str]:
         "epsilon, delta and all options were chosen without looking at the data",
         "only the items and this report are published, and nobody saw the run's errors or timing",
         "every further release of the same people adds its own epsilon and delta",
+        "if a ledger counts Gaussian releases as one: epsilon, delta and mechanism were not chosen "
+        "by what earlier releases of these people showed (docs/ledger.md says what holds without)",
     ]
     if plan.max_users < 2**32:
         listed.append(f"there are at most {plan.max_users:,} users (a run with more refuses)")
@@ -145,6 +148,46 @@ def plan_text(plan: Plan) -> str:
     text.append("You promise that")
     text += [f"  - {promise}" for promise in promises(plan)]
     return "\n".join(text)
+
+
+STATES = {
+    "done": "its result is where it was asked for. Counted in full.",
+    "unfinished": "charged, and not known to have ended: it is running, failed or was killed. "
+    "It may have shown something, so it is counted in full.",
+    "void": "it ended after the charge and before it read any row, so it told nothing about "
+    "anybody. Counted as nothing.",
+}
+ACCOUNT_PROMISES = (
+    "everything that is released about these people is charged here, under this name, and this "
+    "file was never lost or replaced by an older copy",
+    "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
+    "releases showed",
+)
+WITHOUT_PROMISE = (
+    "Whoever cannot promise that of a release must stop when the sums reach the budget; or, if all "
+    "releases are Gaussian, count three times the delta of the budget (docs/proofs/ledger.md)."
+)
+
+
+def account_text(account: Account) -> str:
+    """What was spent on a dataset and what is left, by both accounts, and what that rests on."""
+    spent, budget = account.total, account.budget
+    at = spent.gaussian_epsilon(budget.delta)
+    gaussian = "more" if at is None else f"epsilon {at:.4g}"
+    left = max(0.0, budget.epsilon - float(spent.epsilon)), budget.delta - float(spent.delta)
+    text = [
+        f"budget: epsilon {budget.epsilon:g}, delta {budget.delta:g}",
+        f"spent, sums: epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.4g}; "
+        f"left: epsilon {left[0]:.4g}, delta {max(0.0, left[1]):.4g}",
+        f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
+        f"{budget.delta:g}",
+        "A release is refused when it exceeds both.",
+    ]
+    for state, words in STATES.items():
+        number = sum(entry.state == state for entry in account.entries)
+        text += [f"{number:,} {state}: {words}"] if number else []
+    text += ["You promise that", *(f"  - {promise}" for promise in ACCOUNT_PROMISES)]
+    return "\n".join([*text, WITHOUT_PROMISE])
 
 
 def _rounds_facts(rounds: Rounds) -> list[tuple[str, str]]:

@@ -42,6 +42,11 @@ def test_a_release_is_on_record_before_it_runs(spark: SparkSession, tmp_path: Pa
         "user": "person", "item": "product", "epsilon": 1.0, "delta": 1e-6,
         "mechanism": "weighted-laplace", "ledger": ledger, "dataset": "visits",
     }  # fmt: skip
+    # Names and types are looked at before the charge.
+    for wrong in ({"user": "persn"}, {"user": "product"}):
+        with pytest.raises(dpsu.ParameterError):
+            dpsu.spark.release(frame, budget=(2, 1e-5), **(options | wrong))
+    assert not ledger.path.exists()
     done = dpsu.spark.release(frame, budget=(2, 1e-5), **options)
     assert done.private
     # A job that dies is charged too, and one beyond the budget never starts.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,7 +18,7 @@ def ledger_options(command: Command) -> Command:
         (
             click.option(
                 "--ledger",
-                type=click.Path(path_type=Path),
+                type=click.Path(),
                 metavar="FILE",
                 help="Record in FILE what this release costs, before anything is read; refuse it "
                 "if the budget does not allow it. See `dpsu ledger`.",
@@ -38,7 +37,7 @@ def ledger_options(command: Command) -> Command:
     return command
 
 
-def spending_of(ledger: Path | None, dataset: str | None, budget: str | None) -> Spending:
+def spending_of(ledger: str | None, dataset: str | None, budget: str | None) -> Spending:
     """What the options mean; the command calls `done` when its output is in place."""
     if ledger is None and (dataset is not None or budget is not None):
         raise click.UsageError("--dataset and --budget go with --ledger")

@@ -56,7 +56,7 @@ def ngrams(
     files: tuple[str, ...],
     source: str | None,
     query: str | None,
-    ledger: Path | None,
+    ledger: str | None,
     dataset: str | None,
     budget: str | None,
     shares: str | None,
@@ -81,7 +81,7 @@ def ngrams(
         to_stdout(f"{plan_ngrams(**planned)}\n")
         return
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
-    read = [*files, *([] if ledger is None else [str(ledger)])]
+    read = [*files, *([] if ledger is None else [ledger])]
     output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     with told_warnings() as caught, shown_progress(quiet) as progress:
         result = interruptible(

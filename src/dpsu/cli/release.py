@@ -35,7 +35,7 @@ def release(
     files: tuple[str, ...],
     source: str | None,
     query: str | None,
-    ledger: Path | None,
+    ledger: str | None,
     dataset: str | None,
     budget: str | None,
     output: Path | None,
@@ -54,7 +54,7 @@ def release(
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
     also_read = ("prior", "public_items", "tokenizer")
     read = [*files, *(options[name] for name in also_read if options[name])]
-    read += [] if ledger is None else [str(ledger)]
+    read += [] if ledger is None else [ledger]
     output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     if engine == "local":
         refuse_for_local(options)

@@ -124,6 +124,18 @@ def query(
 ) -> Query:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
     refuse_sequential(plan)
+    rows, item_type = typed(frame, plan, public)
+    if partitions is None:
+        found = failing_quietly(rows.count)
+        partitions = min(MOST_BUCKETS, max(1, -(-found // ROWS_IN_BUCKET)))
+    job = Job(plan, key, partitions, item_type, prior, public, strict)
+    return Query(rows, job)
+
+
+def typed(
+    frame: DataFrame, plan: Plan, public: PublicItems | None = None
+) -> tuple[DataFrame, pa.DataType]:
+    """Columns of users and items, and the type of items; refuses by names and types, reads none."""
     if plan.user == plan.item:
         raise ParameterError(f"user and item must be different columns, not {plan.user!r} twice")
     names = pick([plan.user, plan.item], failing_quietly(lambda: frame.columns))
@@ -133,16 +145,11 @@ def query(
         _column(name).cast(_id_type(name, types[name])).alias(alias)
         for name, alias in ((plan.user, "user"), (plan.item, "item"))
     ]
-    rows = frame.select(*columns)
-    if partitions is None:
-        found = failing_quietly(rows.count)
-        partitions = min(MOST_BUCKETS, max(1, -(-found // ROWS_IN_BUCKET)))
     integral = types[plan.item].simpleString() in INTEGERS
     item_type = pa.int64() if integral else pa.string()
     if public is not None:
         public.as_type(item_type)
-    job = Job(plan, key, partitions, item_type, prior, public, strict)
-    return Query(rows, job)
+    return frame.select(*columns), item_type
 
 
 def run(query: Query) -> pa.Array:
