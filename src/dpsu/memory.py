@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.errors import ParameterError, ResourceError
+from dpsu.errors import NO_MEMORY, ParameterError, ResourceError, lacks_memory
 from dpsu.limits import address_space_left
 
 # Of the memory that is available when a release starts, rows may take so much; the rest is for
@@ -70,7 +71,7 @@ class Memory:
             return self._on_disk(size, n_bytes, dtype)
         self._held += n_bytes
         # Not from the heap, which would keep what is freed piece by piece.
-        array = np.frombuffer(_anonymous(n_bytes), dtype, size)
+        array = np.frombuffer(_mapped(lambda: _anonymous(n_bytes)), dtype, size)
         weakref.finalize(array, self._free, n_bytes)
         return array
 
@@ -109,7 +110,16 @@ def _nameless(n_bytes: int) -> mmap.mmap:
                 f"the rows do not fit in memory, and the disk in {tempfile.gettempdir()!r} has no "
                 f"room for {_told(n_bytes)}; set TMPDIR to a larger disk"
             ) from None
-        return mmap.mmap(file.fileno(), n_bytes)
+        return _mapped(lambda: mmap.mmap(file.fileno(), n_bytes))
+
+
+def _mapped(take: Callable[[], mmap.mmap]) -> mmap.mmap:
+    try:
+        return take()
+    except OSError as error:
+        if not lacks_memory(error):
+            raise
+    raise ResourceError(NO_MEMORY)
 
 
 def refuse_beyond_memory(n_bytes: int, what: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 import dpsu
+import dpsu_command
 from dpsu.cli.audit import audit
 from dpsu.cli.compare import compare
 from dpsu.cli.demo import demo
@@ -82,12 +83,17 @@ def run() -> NoReturn:
     """The `dpsu` command: `main`, and then leave without waiting for threads that read ahead."""
     code: Any = 0
     try:
-        main()
-    except SystemExit as stop:
-        code = stop.code
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
+        dpsu_command.begin()
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+    except KeyboardInterrupt:
+        # A signal while an error was being told, or in the last moment.
+        leave_interrupted()
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
