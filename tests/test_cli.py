@@ -217,7 +217,7 @@ def test_standard_input(data: Path) -> None:
     assert (done.returncode, done.stdout) == (0, expected)
 
 
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_runs_leave_nothing(kill: signal.Signals, tmp_path: Path) -> None:
     output = tmp_path / "items.txt"
     output.write_text("what was there before")

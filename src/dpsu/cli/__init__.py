@@ -26,6 +26,7 @@ from dpsu.cli.release import release
 from dpsu.cli.streams import to_stderr
 from dpsu.cli.tokenizer import tokenizer
 from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
+from dpsu.limits import address_space
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -76,6 +77,9 @@ def _told(error: Exception) -> str:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
         message = f"unexpected {where}; this is a defect, please report it"
+    most = address_space()
+    if lacks_memory(error) and most is not None and "ulimit" not in message:
+        message += f"; this process may address {most / 10**9:.2g} GB (ulimit -v)"
     return f"{message}; {stage.told()}" if stage.begun() else message
 
 
