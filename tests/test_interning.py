@@ -10,12 +10,13 @@ import pytest
 
 import dpsu
 from dpsu import interning
+from dpsu.cells import Column
 from dpsu.interning import Interner
 
 
 def interned(batches: list[pa.ChunkedArray]) -> list[Any]:
     """The id behind the code of each row."""
-    interner, codes = Interner("item"), []
+    interner, codes = Interner(Column("item", "item")), []
     for batch in batches:
         for prepared in interner.prepare(batch):
             found = np.empty(prepared.rows, np.int32)

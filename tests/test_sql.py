@@ -15,6 +15,7 @@ import pytest
 
 import dpsu
 from dpsu.inputs import sql
+from dpsu.inputs.reading import wanted
 from tests import servers
 from tests.test_docs import blocks
 from tests.test_inputs import SETTINGS, arrow, make_rows
@@ -115,8 +116,9 @@ def test_results_are_streamed(source: Sources, kind: str) -> None:
     numbers = "range(1, {n}) t(i)" if kind == "duckdb" else "generate_series(1, {n}) i"
     code = (
         "import os, resource, sys, dpsu, pyarrow\n"
+        "from dpsu.inputs.reading import wanted\n"
         "query = dpsu.Query(os.environ['SOURCE'], sys.argv[1])\n"
-        "sizes = [len(read()) for read in query.tables(['u', 'i'])]\n"
+        "sizes = [len(read()) for read in query.tables(wanted('u', 'i', None))]\n"
         "print(len(sizes), sum(sizes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     peaks = []
@@ -169,7 +171,7 @@ def test_errors_name_the_mistake_and_no_value(
 
 
 def rows_of_leaky(uri: str) -> int:
-    read = dpsu.Query(uri, "select person, thing from leaky").tables(["person"])
+    read = dpsu.Query(uri, "select person, thing from leaky").tables(wanted("person", None))
     return sum(len(table()) for table in read)
 
 
