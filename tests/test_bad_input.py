@@ -382,10 +382,10 @@ def test_columns_of_missing_values_only_are_no_rows() -> None:
     for frame in frames:
         # pandas says that these are floats, and what pandas says decides.
         refused(frame, 'has type double.*_type="integer"')
-        frame = frame.astype(object)
+        untyped = frame.astype(object)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            assert len(dpsu.release(frame, epsilon=1, delta=1e-5)) == 0
+            assert len(dpsu.release(untyped, epsilon=1, delta=1e-5)) == 0
         assert any("no row has both" in str(w.message) for w in told)
 
 

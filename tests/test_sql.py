@@ -171,7 +171,9 @@ def test_errors_name_the_mistake_and_no_value(
 
 
 def rows_of_leaky(uri: str) -> int:
-    read = dpsu.Query(uri, "select person, thing from leaky").tables(wanted("person", None))
+    read = dpsu.Query(uri, "select person, thing from leaky").tables(
+        wanted("person", "thing", None)
+    )
     return sum(len(table()) for table in read)
 
 

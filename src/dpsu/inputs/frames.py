@@ -99,10 +99,11 @@ def _column(series: Any, column: Column, lose: Lose, data: Any) -> Any:
 
 
 def _is_untyped(series: Any) -> bool:
-    if series.dtype == nw.Object:
-        return True
-    categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
-    return str(getattr(categories, "dtype", "")) == "object"
+    # Not by what narwhals says of objects: it looks at some of them.
+    native = series.to_native()
+    categories = getattr(getattr(native, "cat", None), "categories", None)
+    types = (getattr(native, "dtype", None), getattr(categories, "dtype", None))
+    return "object" in {str(type_).lower() for type_ in types}
 
 
 def _collected(frame: Any) -> pa.Table:
