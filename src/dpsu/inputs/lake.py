@@ -60,7 +60,7 @@ def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
         "encoding": "UTF-8",
     }
     schema = session.read.csv(paths, inferSchema=False, **options).schema
-    names = schema.names
+    names = list(schema.names)
     broken = "broken"
     while broken in names:
         broken += "_"
