@@ -41,6 +41,7 @@ def test_cells_are_text(spark: SparkSession, tmp_path: Path, suffix: str) -> Non
     assert set(here) == {'a "b"', "x\ny", "", "007", "é", " padded ", "a,b", "NA", "null"}
 
 
+@pytest.mark.filterwarnings("ignore:some rows have no")
 def test_rows_that_are_none_are_ignored_as_on_one_machine(
     spark: SparkSession, tmp_path: Path
 ) -> None:
