@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsu.cells import Column
 from dpsu.contributions import Contributions
 from dpsu.engines import local
 from dpsu.inputs import public
@@ -17,6 +18,7 @@ from dpsu.keys import Key
 from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, UNPUBLISHED
 from dpsu.pairs import Rows, intern
 from dpsu.plan import Plan
+from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER
 from dpsu.policies import Policy
 
 Users = list[list[int]]
@@ -28,6 +30,10 @@ CALIBRATED = [
     if calibration == "tight" or name not in UNPUBLISHED
 ]
 ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve")]
+
+
+# Columns that nobody named.
+LISTED = Column(DEFAULT_USER, "user"), Column(DEFAULT_ITEM, "item")
 
 
 def listed_users(rows: Rows) -> list[str]:
@@ -60,6 +66,13 @@ def policy_weights(policy: Policy, users: Sequence[Sequence[int]], n_items: int)
     return policy.weights(contributions(users, n_items))
 
 
+def types_of(data: Mapping[Any, Any]) -> tuple[str | None, str | None]:
+    """Integers where all are: untyped data would be text otherwise."""
+    items = [item for held in data.values() for item in held]
+    users, items_too = (all(isinstance(x, int) for x in ids) for ids in (data, items))
+    return "integer" if users else None, "integer" if items_too else None
+
+
 def weights_of(
     plan: Plan,
     data: Mapping[Any, Any],
@@ -71,8 +84,9 @@ def weights_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = read(
-            data, user="user", item="item", count=None, counted=plan.order == "count", key=key
-        )
+            data, user="user", item="item", count=None, counted=plan.order == "count", key=key,
+            types=types_of(data),
+        )  # fmt: skip
         pairs = intern(rows)
     items, weights = local.weigh(
         plan,

@@ -439,7 +439,7 @@ def test_ngrams_length_by_length(run: Run, posts: Path, tmp_path: Path) -> None:
     ("options", "told"),
     [
         (["release", "--text", "body", "--ngrams", "3-1"], "begins above its end"),
-        (["release", "--text", "bdy"], "did you mean 'body'?"),
+        (["release", "--text", "bdy"], "with text= (--text)"),
         (["release", "--tokenizer", "words"], "tokenizer is for texts"),
         (["ngrams", "--text", "body", "--shares", "x"], "is not a list of numbers"),
         (["ngrams", "--text", "body", "--shares", "1,2"], "one for each length up to 3"),

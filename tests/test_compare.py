@@ -157,7 +157,7 @@ def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        [(f"{MARK}-1", f"{MARK}-2"), (f"{MARK}-1", 5)],
+        [[f"{MARK}-1", f"{MARK}-2"], (f"{MARK}-1", 5)],
         [(f"{MARK}-1", f"{MARK}-2", f"{MARK}-3")],
         pa.table({"user": [f"{MARK}"], "item": [{MARK: MARK}]}),
         pa.table({MARK: [1], f"{MARK}2": [2]}),

@@ -115,6 +115,11 @@ FORMS: dict[str, Form] = {
 }
 
 
+UNTYPED = {
+    "mapping", "pairs", "generator", "csv", "csv.gz", "tsv", "jsonl", "jsonl.zst",
+}  # fmt: skip
+
+
 def options_of(mechanism: str) -> dict[str, Any]:
     return {} if mechanism == "greedy" else {"max_items": 6}
 
@@ -128,11 +133,27 @@ def test_every_form_gives_the_same_release(form: str, kind: str, tmp_path: Path)
         expected = dpsu.release(arrow(rows), **options)
         assert len(expected) > 3
         given = dpsu.release(FORMS[form](rows, tmp_path), **options)
-        if (kind == "int" and "csv" in form) or "tsv" in form:
-            # CSV has no types: the same items, as text.
+        if kind == "int" and form in UNTYPED:
+            # The same items, as text.
             assert sorted(given.items) == sorted(str(i) for i in expected.items)
         else:
             assert given.items == expected.items
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_keeps_to_a_declared_type(form: str, tmp_path: Path) -> None:
+    rows = make_rows("int")
+    options: dict[str, Any] = SETTINGS | {"mechanism": "policy-gaussian", "max_items": 6}
+    expected = dpsu.release(arrow(rows), **options)
+    assert len(expected) > 3
+    for type_ in ("integer", "text"):
+        given = dpsu.release(
+            FORMS[form](rows, tmp_path), user_type=type_, item_type=type_, **options
+        )
+        wanted = expected.items if type_ == "integer" else sorted(map(str, expected.items))
+        assert given.items == tuple(wanted)
+        assert given.plan.item_type == given.plan.user_type == type_
+        assert dpsu.Plan.from_json(given.plan.to_json()) == given.plan
 
 
 def test_sets_of_items_one_per_user() -> None:
@@ -246,11 +267,12 @@ def test_public_items_come_out_whoever_holds_them(mechanism: str) -> None:
 def test_integer_items_take_public_items_and_priors_as_text(tmp_path: Path) -> None:
     rows = make_rows("int")
     (tmp_path / "known.txt").write_text("1\n2\n999\n")
-    result = dpsu.release(rows, public_items=tmp_path / "known.txt", **SETTINGS)
+    options = SETTINGS | {"item_type": "integer"}
+    result = dpsu.release(rows, public_items=tmp_path / "known.txt", **options)
     assert {1, 2, 999} <= set(result.items)
     assert all(isinstance(item, int) for item in result.items)
     with pytest.raises(dpsu.DataError, match="public_items"):
-        dpsu.release(rows, public_items=["x"], **SETTINGS)
+        dpsu.release(rows, public_items=["x"], **options)
 
 
 def test_public_files_are_not_guessed_either(tmp_path: Path) -> None:
@@ -266,7 +288,9 @@ def test_public_files_are_not_guessed_either(tmp_path: Path) -> None:
 
 def test_public_items_of_one_number_are_one_item() -> None:
     data = {u: [7, 8] for u in range(300)}
-    result = dpsu.release(data, epsilon=1, delta=1e-5, public_items=["007", "7"], **SURE)
+    result = dpsu.release(
+        data, epsilon=1, delta=1e-5, public_items=["007", "7"], item_type="integer", **SURE
+    )
     assert result.items == (7, 8)
 
 

@@ -11,13 +11,14 @@ import pytest
 
 import dpsu
 from dpsu import interning
+from dpsu.cells import Column
 from dpsu.interning import Interner
 from dpsu.kernels.hashing import hash_word
 
 
 def interned(batches: list[pa.ChunkedArray]) -> list[Any]:
     """The id behind the code of each row."""
-    interner, codes = Interner("item"), []
+    interner, codes = Interner(Column("item", "item")), []
     for batch in batches:
         for prepared in interner.prepare(batch):
             found = np.empty(prepared.rows, np.int32)
@@ -113,7 +114,7 @@ def test_integers_of_one_slot_and_one_mark_stay_apart(
     """Integers made to agree in all of their hash that a table of this size ever looks at."""
     monkeypatch.setattr(interning, "FIRST_ROOM", room)
     monkeypatch.setattr(os, "urandom", lambda size: salt.to_bytes(size, "big"))
-    assert Interner("item")._salt == salt
+    assert Interner(Column("item", "item"))._salt == salt
     mark, slot = 0xABCDEF01, 77
     values = [hashed_from(mark << 32 | k << 14 | slot, salt) for k in range(200)]
     beside = [hashed_from(mark << 32 | k << 14 | slot + 1, salt) for k in range(20)]

@@ -41,8 +41,8 @@ def table() -> pa.Table:
 def broken_forms() -> dict[str, Any]:
     users, items = zip(*rows(), strict=True)
     return {
-        "mixed items": [*rows(), (f"{MARK}-user-1", 5)],
-        "mixed users": [*rows(), (5, f"{MARK}-item-1")],
+        "mixed items": [*rows(), (f"{MARK}-user-1", 5.5)],
+        "mixed users": [*rows(), ([MARK], f"{MARK}-item-1")],
         "floats": pa.table({"user": users, "item": [0.25 + k for k in range(len(items))]}),
         "nested": pa.table({"user": users, "item": [{MARK: i} for i in items]}),
         "binary": pa.table({"user": users, "item": [i.encode() for i in items]}),

@@ -171,7 +171,7 @@ def test_every_way_to_release_is_charged(ledger: Ledger) -> None:
 def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) -> None:
     given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
     with pytest.raises(dpsu.DataError):
-        dpsu.release([("a", 1), ("b", "x")], epsilon=1, delta=1e-6, **given)
+        dpsu.release([("a", 1), ("b", 0.5)], epsilon=1, delta=1e-6, strict=True, **given)
     with contextlib.suppress(ZeroDivisionError), ledger.spending("visits") as open_:
         dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
         _ = 1 / 0
@@ -261,8 +261,9 @@ def test_the_file_holds_plans_and_nothing_of_the_data(tmp_path: Path) -> None:
     given: dict[str, Any] = {"ledger": book, "dataset": "visits", "budget": (9, 1e-3)}
     common = dpsu.release(file, epsilon=3, delta=1e-5, counts=True, **given)
     assert "common 1" in common
+    bad = {f"{MARK} 1": [MARK], f"{MARK} 2": [0.5]}
     with pytest.raises(dpsu.DataError):
-        dpsu.release({f"{MARK} 1": [MARK], f"{MARK} 2": [1]}, epsilon=1, delta=1e-9, **given)
+        dpsu.release(bad, epsilon=1, delta=1e-9, strict=True, **given)
     said = book.read_bytes().decode("latin-1")
     assert_clean(said)
     assert "common" not in said
@@ -789,8 +790,8 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None: 
     )
     code, stdout, _ = run("ledger", book, "--dataset", "visits", "--set-budget", "5,1e-5")
     assert "budget: epsilon 5" in stdout
-    (tmp_path / "mixed.jsonl").write_text('{"user": 1, "item": 1}\n{"user": "x", "item": 1}\n')
-    assert run("release", tmp_path / "mixed.jsonl", *spend, *named[:2])[0] == 1
+    (tmp_path / "mixed.jsonl").write_text('{"user": 1, "item": 1}\n{"user": 0.5, "item": 1}\n')
+    assert run("release", tmp_path / "mixed.jsonl", "--strict", *spend, *named[:2])[0] == 1
     told = " ".join(run("ledger", book)[1].split())
     assert "1 done: its result is where it was asked for" in told
     assert "1 unfinished: charged, and not known to have ended: it is running, failed or" in told

@@ -17,7 +17,7 @@ from dpsu.kernels import threads
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.pairs import Rows, intern, rows_of
 from dpsu.policies import order
-from tests.databases import listed_users
+from tests.databases import LISTED, listed_users
 
 
 def text(values: list[str]) -> Ids:
@@ -200,8 +200,8 @@ def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
     from dpsu.keys import Key
 
     data = [["a"], ["b"], ["c"]]
-    one = listed_users(from_iterable(data, ("user", "item"), Key.from_insecure_seed(1)))
-    two = listed_users(from_iterable(data, ("user", "item"), Key.from_insecure_seed(2)))
+    one = listed_users(from_iterable(data, LISTED, Key.from_insecure_seed(1)))
+    two = listed_users(from_iterable(data, LISTED, Key.from_insecure_seed(2)))
     assert len(set(one)) == 3
     assert not set(one) & set(two)
 

@@ -19,7 +19,7 @@ from dpsu.inputs.iterables import from_iterable
 from dpsu.kernels.grouping import keep_sample
 from dpsu.kernels.hashing import digests
 from dpsu.keys import Key, prefix
-from tests.databases import listed_users
+from tests.databases import LISTED, listed_users
 
 N = 3000
 REPEATS = 200
@@ -37,7 +37,7 @@ def order_hashes(key: Key) -> np.ndarray:
 
 
 def listed_ids(key: Key) -> np.ndarray:
-    rows = from_iterable([{"a"}] * N, ("user", "item"), key)
+    rows = from_iterable([{"a"}] * N, LISTED, key)
     return np.array([int(u[:16], 16) for u in listed_users(rows)], np.float64) / 2.0**64
 
 

@@ -31,7 +31,8 @@ def result() -> dpsu.Release:
 
 @pytest.fixture(scope="module")
 def numbers() -> dpsu.Release:
-    return dpsu.release({u: [100, 9, -5] for u in range(300)}, epsilon=2, delta=1e-9, **SURE)
+    data = {u: [100, 9, -5] for u in range(300)}
+    return dpsu.release(data, epsilon=2, delta=1e-9, item_type="integer", **SURE)
 
 
 def test_items_are_sorted_and_behave_like_a_set(

@@ -25,6 +25,7 @@ import dpsu
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
 from dpsu.pairs import intern
+from dpsu.planning import DEFAULT_USER
 from dpsu.text import pieces as pieces_module
 from dpsu.text.source import LONGEST_ITEM, parse_lengths, text_source
 from dpsu.text.tokenizing import tokenize_by
@@ -50,7 +51,7 @@ def held(
     """Items and local counts of every user, through reading and interning."""
     source = text_source("text", tokenizer, ngrams)
     rows = read(
-        data, user="user", item="item", count=None, counted=True, key=KEY, text=source,
+        data, user=DEFAULT_USER, item="item", count=None, counted=True, key=KEY, text=source,
         tokenizer=tokenizer, **options,
     )  # fmt: skip
     pairs = intern(rows)
@@ -410,8 +411,8 @@ def test_a_row_of_many_megabytes(form: str, tmp_path: Path) -> None:
 
 
 def test_columns_without_values_have_no_type() -> None:
-    empty = pd.DataFrame({"user": [], "text": []})
-    missing = pd.DataFrame({"user": ["u"], "text": [float("nan")]})
+    empty = pd.DataFrame({"user": [], "text": []}, dtype=object)
+    missing = pd.DataFrame({"user": ["u"], "text": [float("nan")]}, dtype=object)
     for frame in (empty, missing):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpsu.errors import ParameterError
 from dpsu.mechanisms import MECHANISMS, find
 from dpsu.plan import Plan
+from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
 from dpsu.planning import plan as make_plan
 from dpsu.privacy import Privacy, whole_number
 from dpsu.text.source import Split, text_source
@@ -177,8 +178,10 @@ def compare(
     *,
     epsilon: float,
     delta: float,
-    user: str = "user",
-    item: str = "item",
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
+    item_type: str | None = None,
     text: str | None = None,
     tokenizer: str | Split | None = None,
     ngrams: int | str | tuple[int, int] | None = None,
@@ -196,7 +199,7 @@ def compare(
 
     Parameters
     ----------
-    data, user, item, text, tokenizer, ngrams, count, format
+    data, user, item, user_type, item_type, text, tokenizer, ngrams, count, format
         As in :func:`dpsu.release`.
     epsilon, delta : float
         The guarantee that a release by each mechanism would give. This comparison gives none.
@@ -237,6 +240,7 @@ def compare(
 
     privacy = Privacy(epsilon, delta)
     source = text_source(text, tokenizer, ngrams, count=count)
+    check_types(user_type=user_type, item_type=item_type)
     plans = _plans(privacy, mechanisms, max_items)
     if runs is not None:
         whole_number("runs", runs, 1, MOST_RUNS)
@@ -244,7 +248,7 @@ def compare(
     with when_compiling(lambda: tell(0, 0)):
         pairs = read_pairs(
             data, user=user, item=item, count=count, format=format, text=source,
-            tokenizer=tokenizer,
+            tokenizer=tokenizer, types=(user_type, item_type),
         )  # fmt: skip
         holders = holders_of(pairs)
         keys = runs or usual_runs(len(pairs), FEWEST_RUNS)

@@ -240,6 +240,7 @@ def read_pairs(
     format: str | None = None,
     text: TextSource | None = None,
     tokenizer: Any = None,
+    types: tuple[str | None, str | None] = (None, None),
     tick: Callable[[int], None] = lambda rows: None,
 ) -> Pairs:
     """Read rows as a release would, with local counts."""
@@ -256,6 +257,7 @@ def read_pairs(
         format=format,
         text=text,
         tokenizer=tokenizer,
+        types=types,
     )
     return intern(rows, tick=tick)
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.errors import DataError, without_values
+from dpsu.errors import DataError
+from dpsu.inputs.formats import INTEGER_TYPE
 
 INTEGERS, TEXT, NOTHING = "integers", "text", "nothing"
 
@@ -51,17 +52,16 @@ class Ids:
 
 
 def canonical(name: str, values: pa.Array) -> pa.Array:
-    """Normalize ids to NFC text or 64-bit integers."""
-    _refuse_type(name, values.type)
-    if pa.types.is_integer(values.type):
-        return without_values(
-            lambda: values.cast(pa.int64()),
-            f"column {name!r} has integers beyond 64 bits; convert it to text",
-        )
-    return without_values(
-        lambda: _normalized(values.cast(pa.large_string())),
-        f"column {name!r} has text that is not valid UTF-8; re-encode it as UTF-8",
-    )
+    """Normalize ids to NFC text or 64-bit integers; a cell that can be neither becomes null.
+
+    A refusal would let one user's cell stop a run.
+    """
+    value = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_integer(value):
+        return _in_64_bits(values)
+    if not is_text(value) and not pa.types.is_null(value):
+        raise DataError(f"column {name!r} has type {type_name(value)}; it must be text or integers")
+    return _normalized(values.cast(pa.large_string()))
 
 
 def integers(values: NDArray[np.int64]) -> pa.Array:
@@ -85,36 +85,18 @@ def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return np.frombuffer(data or b"", np.uint8), places
 
 
-def family(name: str, values: pa.Array) -> str:
-    """Whether values are integers, text, or nothing but nulls; anything else is refused.
-
-    A column keeps the type it declares, however empty: the type of a release is public.
-    """
-    type_ = values.type
-    value = type_.value_type if pa.types.is_dictionary(type_) else type_
-    if pa.types.is_integer(value):
-        return INTEGERS
-    if _is_text(value):
-        return TEXT
-    if values.null_count < len(values):
-        _refuse_type(name, type_)
-    return NOTHING
-
-
 def type_name(type_: pa.DataType) -> str:
     """A type without its parameters: the fields of a struct may be private items."""
     return re.split(r"[<\[(]", str(type_))[0]
 
 
-def _normalized(text: pa.Array) -> pa.Array:
-    text.validate(full=True)
-    data, offsets = text_buffers(text)
-    if data[offsets[0] : offsets[-1]].max(initial=0) < 128:
-        return text  # ASCII is normal as it is
-    return pc.utf8_normalize(text, form="NFC")
+def arrow_type(declared: str) -> pa.DataType:
+    """The type of ids that were declared to be text or integers."""
+    return pa.int64() if declared == INTEGER_TYPE else pa.large_string()
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def is_text(type_: pa.DataType) -> bool:
+    """Whether this is one of the types of text."""
     return bool(
         pa.types.is_string(type_)
         or pa.types.is_large_string(type_)
@@ -122,16 +104,39 @@ def _is_text(type_: pa.DataType) -> bool:
     )
 
 
-def _refuse_type(name: str, type_: pa.DataType) -> None:
-    value_type = type_.value_type if pa.types.is_dictionary(type_) else type_
-    if _is_text(value_type) or pa.types.is_integer(value_type) or pa.types.is_null(value_type):
-        return
-    hint = "convert it to text or integers"
-    if pa.types.is_nested(value_type):
-        hint = "give one row for each item"
-    if pa.types.is_floating(value_type):
-        hint += " (pandas makes floats of integers with missing values: use .astype('Int64'))"
-    raise DataError(
-        f"column {name!r} has type {type_name(value_type)}; users and items must be text or "
-        f"integers: {hint}"
-    )
+def _in_64_bits(values: pa.Array) -> pa.Array:
+    if not pa.types.is_dictionary(values.type) and not pa.types.is_uint64(values.type):
+        return values.cast(pa.int64())
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        fits = pc.less(values, pa.scalar(2**63, pa.uint64()))
+    return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(pa.int64())
+
+
+def _normalized(text: pa.Array) -> pa.Array:
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        text = _decodable(text)
+    data, offsets = text_buffers(text)
+    if data[offsets[0] : offsets[-1]].max(initial=0) < 128:
+        return text  # ASCII is normal as it is
+    return pc.utf8_normalize(text, form="NFC")
+
+
+def _decodable(text: pa.Array) -> pa.Array:
+    """Text whose cells are UTF-8; the others are null."""
+    cells = text.cast(pa.large_binary()).to_pylist()
+    good = pa.array([cell is not None and _decodes(cell) for cell in cells])
+    return pc.if_else(good, text, pa.scalar(None, text.type))
+
+
+def _decodes(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

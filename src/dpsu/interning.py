@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpsu.cells import Column, Lose
 from dpsu.errors import DataError
-from dpsu.ids import NOTHING, TEXT, Ids, canonical, family, integers, numbers, text_buffers
+from dpsu.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
 from dpsu.kernels import interning
 from dpsu.kernels.hashing import hash_strings
 from dpsu.memory import refuse_beyond_memory
@@ -45,12 +46,14 @@ class Prepared:
 class Interner:
     """The distinct ids of one column so far; errors name the column and never a value."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, column: Column, lose: Lose = lambda what: None) -> None:
+        self._column, self._lose = column, lose
         # A salt of its own: nobody can prepare ids that collide.
         self._salt = np.uint64(int.from_bytes(os.urandom(8), "big"))
         self._family = NOTHING
         self._table: _Integers | _Texts | None = None
+        # What is declared holds for no rows too: the type of a release is public.
+        self._settle_family(column.family(pa.null()))
 
     def prepare(self, column: pa.ChunkedArray) -> list[Prepared]:
         """Everything that can be done without the ids seen so far."""
@@ -58,20 +61,22 @@ class Interner:
         return [self._prepare(chunk) for chunk in chunks]
 
     def _prepare(self, chunk: pa.Array) -> Prepared:
-        kind, rows = family(self._name, chunk), len(chunk)
+        kind, rows = self._column.family(chunk.type), len(chunk)
         hashes, indices = np.empty(0, np.uint64), None
-        if kind == NOTHING:
-            return Prepared(kind, chunk, hashes, np.full(rows, -1, np.int32), rows)
-        if kind == TEXT:
+        if kind == NOTHING or pa.types.is_null(chunk.type):
+            nothing = pa.nulls(0, pa.large_string() if kind == TEXT else pa.int64())
+            return Prepared(kind, nothing, hashes, np.full(rows, -1, np.int32), rows)
+        if kind == TEXT or not pa.types.is_integer(chunk.type):
             if not pa.types.is_dictionary(chunk.type):
                 chunk = chunk.dictionary_encode()
             places = chunk.indices.cast(pa.int32())
             places = places.fill_null(-1) if places.null_count else places
             indices = numbers(places, np.int32)
             chunk = chunk.dictionary
-        elif pa.types.is_dictionary(chunk.type):
-            chunk = chunk.dictionary_decode()
-        ids = canonical(self._name, chunk)
+            # Readers of damaged files make dictionaries that lack entries, and nobody checks them.
+            if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(chunk):
+                raise DataError(f"column {self._column} is damaged: it refers to cells it lacks")
+        ids = self._settled(chunk, indices)
         if ids.null_count:
             present = ids.is_valid().to_numpy(zero_copy_only=False)
             moved = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
@@ -80,6 +85,18 @@ class Interner:
         if kind == TEXT:
             hashes = hash_strings(*text_buffers(ids), self._salt)
         return Prepared(kind, ids, hashes, indices, rows)
+
+    def _settled(self, values: pa.Array, indices: NDArray[np.int32] | None) -> pa.Array:
+        """Canonical ids; cells that have none are told, unless no row makes use of them."""
+        told: list[str] = []
+        ids = self._column.settled(values, told.append)
+        if told and indices is not None:
+            lost = ids.is_null().to_numpy(zero_copy_only=False)
+            lost &= values.is_valid().to_numpy(zero_copy_only=False)
+            told = told if lost[indices[indices >= 0]].any() else []
+        for what in told:
+            self._lose(what)
+        return ids
 
     def intern(self, prepared: Prepared, codes: NDArray[np.int32]) -> bool:
         """Write the codes of the rows; returns whether any row has no id and so the code -1."""
@@ -100,12 +117,15 @@ class Interner:
             return
         if self._family != NOTHING:
             kinds = " in one file and ".join(sorted([kind, self._family]))
-            raise DataError(f"column {self._name!r} is {kinds} in another; make them the same")
+            raise DataError(
+                f"column {self._column} is {kinds} in another; make them the same, or declare one "
+                f"type ({self._column.type_option})"
+            )
         self._family = kind
         self._table = _Texts() if kind == TEXT else _Integers(self._salt)
 
     def ids(self) -> Ids:
-        """The distinct ids, by code."""
+        """The distinct ids, by code; text where no type was ever said."""
         return Ids(pa.nulls(0, pa.large_string()) if self._table is None else self._table.ids())
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
+from dpsu.inputs.columns import check_names
 from dpsu.keys import Key
 from dpsu.mechanisms import LARGEST_MAX_ITEMS, MAX_USERS, UNBOUNDED_FRACTION_BITS
 from dpsu.plan import Plan
+from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
 from dpsu.privacy import Privacy, function, number, whole_number
 from dpsu.release import Progress, Release
 from dpsu.rounds.ngrams import design_ngrams
@@ -28,8 +30,9 @@ def plan_ngrams(
     text: str,
     epsilon: float,
     delta: float,
-    user: str = "user",
-    item: str = "item",
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
     longest: int = 3,
     tokenizer: str | Split | None = None,
     max_items: int = DEFAULT_MAX_ITEMS,
@@ -55,6 +58,8 @@ def plan_ngrams(
     'ngrams'
     """
     privacy = Privacy(epsilon, delta)
+    check_names(user=user, item=item, text=text)
+    check_types(user_type=user_type)
     if tokenizer in (SENTENCES, LINES):
         raise ParameterError(f"tokenizer={tokenizer!r} makes no n-grams; use dpsu release --text")
     whole_number("longest", longest, 1, LONGEST_GRAM)
@@ -79,8 +84,8 @@ def plan_ngrams(
         mechanism="ngrams",
         privacy=privacy,
         calibration="tight",
-        user=user,
-        item=item,
+        user=str(user),
+        item=str(item),
         count=None,
         max_items=design.max_items,
         bounded_by="order",
@@ -99,6 +104,7 @@ def plan_ngrams(
         max_users=MAX_USERS,
         insecure_seed=insecure_seed,
         text=TextSource(text, tokenizer_name(tokenizer), 1, longest),
+        user_type=user_type,
     )
 
 
@@ -108,8 +114,9 @@ def ngrams(
     text: str,
     epsilon: float,
     delta: float,
-    user: str = "user",
-    item: str = "item",
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
     longest: int = 3,
     tokenizer: str | Split | None = None,
     max_items: int = DEFAULT_MAX_ITEMS,
@@ -128,7 +135,8 @@ def ngrams(
 
     Parameters
     ----------
-    data, text, user, item, tokenizer, strict, format, memory_limit, progress, insecure_seed
+    data, text, user, item, user_type, tokenizer, strict, format, memory_limit, progress, \
+insecure_seed
         As for :func:`dpsu.release`.
     ledger, dataset, budget
         As for :func:`dpsu.release`.
@@ -176,7 +184,7 @@ def ngrams(
     import pyarrow as pa
 
     from dpsu.engines.sequences import LocalSequences
-    from dpsu.inputs.reading import read_texts, refuse_by_names
+    from dpsu.inputs.reading import read_texts, refuse_by_names, wanted
     from dpsu.kernels.compiling import when_compiling
     from dpsu.memory import Memory, parse_size
     from dpsu.rounds.ngrams import NGrams
@@ -186,7 +194,7 @@ def ngrams(
     plan = plan_ngrams(
         text=text, epsilon=epsilon, delta=delta, user=user, item=item, longest=longest,
         tokenizer=tokenizer, max_items=max_items, shares=shares, spurious=spurious,
-        insecure_seed=insecure_seed,
+        insecure_seed=insecure_seed, user_type=user_type,
     )  # fmt: skip
     assert plan.text is not None
     assert isinstance(plan.selection, NGrams)
@@ -203,11 +211,12 @@ def ngrams(
         tell("reading", texts_read)
 
     if spending.path is not None:
-        refuse_by_names(data, (user, text, None), format, tokenizer)
+        columns = wanted(user, text, None, texts=True, types=(user_type, None))
+        refuse_by_names(data, columns, format, tokenizer)
     with spending.charged(plan):
         tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):
-        rows = read_texts(data, user, plan.text, key=key, format=format)
+        rows = read_texts(data, user, plan.text, key=key, format=format, user_type=user_type)
         corpus = read_corpus(rows, plan.text, tokenizer, strict=strict, tick=tick)
         tell("weighing n-grams", 0)
         sequences = LocalSequences(corpus, memory, lambda users: tell("weighing n-grams", users))

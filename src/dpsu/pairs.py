@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.cells import Column
 from dpsu.errors import DataError, DataWarning
-from dpsu.ids import Ids, type_name
+from dpsu.ids import Ids, is_text, type_name
 from dpsu.interning import Interner, Prepared
 from dpsu.kernels.grouping import LARGEST_COUNT
 from dpsu.kernels.threads import in_order_ahead
@@ -41,11 +42,17 @@ class Tally:
         self._texts = 0
         self._lock = threading.Lock()
 
-    def lose(self, what: str, number: int) -> None:
+    def lose(self, what: str, number: int = 1) -> None:
         """So many things, described by `what`, are left out."""
         if number:
             with self._lock:
                 self.lost[what] += number
+
+    def of_texts(self, nothing: str, shared_users: bool) -> Tally:
+        """A tally of the texts of the same rows; what was lost before counts."""
+        tally = Tally(nothing, shared_users=shared_users)
+        tally.lost, tally._lock = self.lost, self._lock
+        return tally
 
     def see(self, texts: int) -> None:
         """So many texts had items."""
@@ -61,15 +68,16 @@ class Tally:
 class Rows:
     """Rows to be read: functions that each read a part, so that parts can be read side by side.
 
-    `names` are the columns as the caller typed them, for messages; `shared_users` says that user
-    ids came with the rows, so that one id per row is suspicious. Parts tell `tally` what only they
-    can know.
+    `names` are the columns as the caller typed them, for messages, and `types` what users and items
+    were declared to be; `shared_users` says that user ids came with the rows, so that one id per
+    row is suspicious. Parts tell `tally` what only they can know.
     """
 
     parts: Iterable[Part]
     names: tuple[str, str, str | None]
     shared_users: bool = True
     tally: Tally = field(default_factory=lambda: Tally(None))
+    types: tuple[str | None, str | None] = (None, None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,9 +125,12 @@ def rows_of(
     names: tuple[str, str, str | None],
     *,
     shared_users: bool = True,
+    tally: Tally | None = None,
+    types: tuple[str | None, str | None] = (None, None),
 ) -> Rows:
     """Rows that are already in memory, in one part."""
-    return Rows([lambda: (user, item, count)], names, shared_users)
+    tally = Tally(None) if tally is None else tally
+    return Rows([lambda: (user, item, count)], names, shared_users, tally, types)
 
 
 def intern(
@@ -137,7 +148,8 @@ def intern(
     """
     user_name, item_name, count_name = rows.names
     memory = Memory() if memory is None else memory
-    users, items = Interner(user_name), Interner(item_name)
+    users = Interner(Column(user_name, "user", rows.types[0]), rows.tally.lose)
+    items = Interner(Column(item_name, "item", rows.types[1]), rows.tally.lose)
 
     def prepare(part: Part) -> tuple[list[Prepared], list[Prepared], NDArray[np.int32] | None]:
         user, item, count = part()
@@ -163,12 +175,12 @@ def intern(
             block, dropped = block.complete_rows(), True
         if len(block.users):
             blocks.append(block)
+    tell_lost(rows.tally, strict)
     if dropped:
         told = f"some rows have no {user_name!r} or no {item_name!r}"
         if rows.names[2] is not None:
             told += f" or no positive {count_name!r}"
         _tell(told, "they were ignored", "drop or repair them, or do without strict", strict)
-    tell_lost(rows.tally, strict)
     pairs = Pairs(users.ids(), items.ids(), blocks)
     # What the columns took is needed for grouping now.
     pa.default_memory_pool().release_unused()
@@ -216,7 +228,7 @@ def _all_differ(blocks: list[Block]) -> bool:
 
 
 def _counts(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
-    if pa.types.is_string(column.type):
+    if is_text(column.type):
         # CSV has no numbers. What is not one is missing: one user's cell must not stop the run.
         whole = pc.match_substring_regex(column, r"^[0-9]{1,18}$")
         column = pc.if_else(whole, column, pa.scalar(None, column.type)).cast(pa.int64())

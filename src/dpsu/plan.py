@@ -70,6 +70,9 @@ class Plan:
         Number of users up to which rounding errors stay inside the proof.
     text : TextSource or None
         Where items come from texts: the column, the tokenizer and the lengths of n-grams.
+    user_type, item_type : str or None
+        What users and items were declared to be, "text" or "integer"; None for what their columns
+        are, and for text where there are none.
     """
 
     mechanism: str
@@ -96,6 +99,8 @@ class Plan:
     insecure_seed: int | None
     selected: Selected | None = None
     text: TextSource | None = None
+    user_type: str | None = None
+    item_type: str | None = None
 
     @property
     def private(self) -> bool:

@@ -9,6 +9,8 @@ from dpsu.auto import Hints, choose
 from dpsu.counts import Counts, design_counts
 from dpsu.errors import ParameterError
 from dpsu.hopeless import check_expected_users
+from dpsu.inputs.columns import Assumed, check_names
+from dpsu.inputs.formats import ID_TYPES
 from dpsu.mechanisms import (
     AUTO,
     CALIBRATIONS,
@@ -25,6 +27,7 @@ from dpsu.text.source import Split, text_source
 # N-grams of several tokens make large sets; so many of them serve long texts and cost short ones
 # one percent (benchmarks/texts.py).
 SIEVE_MAX_NGRAMS = 1000
+DEFAULT_USER, DEFAULT_ITEM = Assumed("user"), Assumed("item")
 DEFAULT_COUNTS_SHARE = 0.2
 DEFAULT_COUNTS_ITEMS = 30
 
@@ -34,8 +37,10 @@ def plan(
     epsilon: float,
     delta: float,
     mechanism: str | None = None,
-    user: str = "user",
-    item: str = "item",
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
+    item_type: str | None = None,
     text: str | None = None,
     tokenizer: str | Split | None = None,
     ngrams: int | str | tuple[int, int] | None = None,
@@ -83,6 +88,10 @@ def plan(
     """
     privacy = Privacy(epsilon, delta)
     stated_users = expected_users
+    check_names(user=user, item=item, text=text, count=count)
+    check_types(user_type=user_type, item_type=item_type)
+    if text is not None and item_type is not None:
+        raise ParameterError("item_type is not for texts: their tokens are text; drop it")
     source = text_source(text, tokenizer, ngrams, count=count)
     if mechanism is None:
         mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO
@@ -162,8 +171,8 @@ def plan(
         mechanism=mechanism,
         privacy=privacy,
         calibration=calibration,
-        user=user,
-        item=item,
+        user=str(user),
+        item=str(item),
         count=count,
         max_items=design.max_items,
         bounded_by=bounded_by,
@@ -186,7 +195,16 @@ def plan(
         max_users=design.max_users,
         insecure_seed=insecure_seed,
         text=source,
+        user_type=user_type,
+        item_type=item_type,
     )
+
+
+def check_types(**types: str | None) -> None:
+    """Refuse declared types that there are none of."""
+    for option, type_ in types.items():
+        if type_ is not None and type_ not in ID_TYPES:
+            raise ParameterError(f"{option}={type_!r} is not one of {', '.join(ID_TYPES)}")
 
 
 def _hints(users: int | None, items: float | None) -> Hints:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
+from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER
 from dpsu.privacy import number, whole_number
 
 if TYPE_CHECKING:
@@ -106,11 +107,12 @@ def _corpus(profile: Any, users: int | None, options: dict[str, Any]) -> tuple[P
     text = text_source(options.get("text"), options.get("tokenizer"), options.get("ngrams"))
     pairs = read_pairs(
         profile,
-        user=options.get("user", "user"),
-        item=options.get("item", "item"),
+        user=options.get("user", DEFAULT_USER),
+        item=options.get("item", DEFAULT_ITEM),
         count=options.get("count"),
         text=text,
         tokenizer=options.get("tokenizer"),
+        types=(options.get("user_type"), options.get("item_type")),
     )
     if not len(pairs):
         raise ParameterError("profile has no rows with a user and an item to forecast from")

@@ -14,7 +14,13 @@ from dpsu.extras import load
 from dpsu.keys import Key
 from dpsu.mechanisms import AUTO
 from dpsu.plan import Plan
-from dpsu.planning import DEFAULT_COUNTS_ITEMS, DEFAULT_COUNTS_SHARE, plan
+from dpsu.planning import (
+    DEFAULT_COUNTS_ITEMS,
+    DEFAULT_COUNTS_SHARE,
+    DEFAULT_ITEM,
+    DEFAULT_USER,
+    plan,
+)
 from dpsu.privacy import function, number
 from dpsu.spending import Spending
 from dpsu.text.source import Split
@@ -136,8 +142,10 @@ class Release:
 def release(
     data: Any,
     *,
-    user: str = "user",
-    item: str = "item",
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
+    item_type: str | None = None,
     epsilon: float,
     delta: float,
     mechanism: str | None = None,
@@ -183,6 +191,10 @@ def release(
         per user.
     user, item : str
         Columns of the person to protect and of the thing to release; text or integers.
+    user_type, item_type : {"text", "integer"}, optional
+        What users and items are, whatever the data say. By default typed columns keep their type,
+        and everything else (mappings, tuples, lists, JSON lines, pandas columns of objects) is
+        text, integers as decimal digits. Cells of another type are dropped.
     epsilon, delta : float
         The guarantee for adding or removing one user with all rows.
     mechanism : str, optional
@@ -246,7 +258,7 @@ def release(
     insecure_seed : int, optional
         Repeatable randomness for tests; the release then carries no guarantee.
     strict : bool
-        Refuse rows without user or item instead of dropping them.
+        Refuse rows without a usable user or item instead of dropping them.
     format : {"parquet", "csv", "tsv", "jsonl"}, optional
         Format of files whose name does not say it.
     memory_limit : int or str, optional
@@ -293,9 +305,9 @@ def release(
     """
     from dpsu.auto import estimate
     from dpsu.engines import local
-    from dpsu.ids import Ids
+    from dpsu.ids import Ids, arrow_type
     from dpsu.inputs import public
-    from dpsu.inputs.reading import read, refuse_by_names
+    from dpsu.inputs.reading import read, refuse_by_names, wanted
     from dpsu.kernels.compiling import when_compiling
     from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
@@ -317,6 +329,8 @@ def release(
         return plan(
             user=user,
             item=item,
+            user_type=user_type,
+            item_type=item_type,
             text=text,
             tokenizer=tokenizer,
             ngrams=ngrams,
@@ -354,10 +368,14 @@ def release(
             )
     # Everything that can be refused is refused before the data are touched.
     chosen = planned()
+    types = user_type, item_type
+    if item_type is not None and known_items is not None:
+        known_items.as_type(arrow_type(item_type))
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
     if spending.path is not None:
-        refuse_by_names(data, (user, text or item, count), format, tokenizer)
+        columns = wanted(user, text or item, count, texts=text is not None, types=types)
+        refuse_by_names(data, columns, format, tokenizer)
     with spending.charged(chosen, choice=None if auto_budget is None else AUTO):
         tell("reading", 0)
     with when_compiling(lambda: tell("compiling", 0)):
@@ -372,6 +390,7 @@ def release(
             memory=memory,
             text=chosen.text,
             tokenizer=tokenizer,
+            types=types,
         )
         pairs = intern(rows, strict=strict, memory=memory, tick=tick)
         if auto_budget is not None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.keys import Key
 from dpsu.plan import Plan, Selected
-from dpsu.planning import plan
+from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, plan
 from dpsu.privacy import Privacy, number
 from dpsu.release import Release
 from dpsu.spending import Spending
@@ -34,7 +34,7 @@ MOST_EXPECTED_RUNS = 1000.0
 UNIFORM_BITS = 256
 TAKEN = (
     "epsilon", "delta", "user", "item", "text", "tokenizer", "ngrams", "insecure_seed", "prior",
-    "public_items", "counts",
+    "public_items", "counts", "user_type", "item_type",
 )  # fmt: skip
 
 
@@ -100,8 +100,10 @@ def select(
     *,
     epsilon: float,
     delta: float,
-    user: str = "user",
-    item: str = "item",
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
+    item_type: str | None = None,
     text: str | None = None,
     tokenizer: str | Split | None = None,
     ngrams: int | str | tuple[int, int] | None = None,
@@ -120,7 +122,8 @@ def select(
 
     Parameters
     ----------
-    data, user, item, text, tokenizer, ngrams, count, format, strict, memory_limit, insecure_seed
+    data, user, item, user_type, item_type, text, tokenizer, ngrams, count, format, strict, \
+memory_limit, insecure_seed
         As for :func:`dpsu.release`.
     ledger, dataset, budget
         As for :func:`dpsu.release`.
@@ -159,7 +162,7 @@ def select(
     >>> best.items
     ('bread', 'milk')
     """
-    from dpsu.inputs.reading import read, refuse_by_names
+    from dpsu.inputs.reading import read, refuse_by_names, wanted
     from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
 
@@ -176,7 +179,7 @@ def select(
     source = text_source(text, tokenizer, ngrams, count=count)
     shared = {
         "user": user, "item": item, "text": text, "tokenizer": tokenizer, "ngrams": ngrams,
-        "insecure_seed": insecure_seed,
+        "insecure_seed": insecure_seed, "user_type": user_type, "item_type": item_type,
     }  # fmt: skip
     trials = [_plan(repeated.run, shared, options, count) for options in candidates]
     finals = [_plan(privacy, shared, options, count) for options in candidates]
@@ -185,13 +188,14 @@ def select(
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
-    memory = Memory(parse_size(memory_limit))
+    memory, types = Memory(parse_size(memory_limit)), (user_type, item_type)
     if spending.path is not None:
-        refuse_by_names(data, (user, text or item, count), format, tokenizer)
+        columns = wanted(user, text or item, count, texts=text is not None, types=types)
+        refuse_by_names(data, columns, format, tokenizer)
         spending.charge(replace(finals[0], proven=proven), choice="select")
     rows = read(
         data, user=user, item=item, count=count, counted=True, key=key, format=format,
-        memory=memory, text=source, tokenizer=tokenizer,
+        memory=memory, text=source, tokenizer=tokenizer, types=types,
     )  # fmt: skip
     pairs = intern(rows, strict=strict, memory=memory)
     cost = Selected(

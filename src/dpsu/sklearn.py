@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError, without_values
 from dpsu.extras import load
+from dpsu.inputs.columns import Assumed
 from dpsu.release import Release, release
 from dpsu.text.source import Split, TextSource, text_source
 
@@ -22,7 +23,8 @@ from sklearn.base import BaseEstimator, TransformerMixin  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 ROW = "row"
-USER, TEXT = "group", "text"
+# Nobody typed these names of columns.
+USER, WORD, TEXT = Assumed("group"), Assumed("word"), "text"
 LEARNED = ("release_", "vocabulary_")
 
 
@@ -138,7 +140,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found = release(
             data,
             user=USER,
-            item="word",
+            item=WORD,
             text=TEXT,
             tokenizer=self.tokenizer,
             ngrams=self.ngram_range,

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from dpsu.errors import DataWarning
 from dpsu.keys import Key
 from dpsu.plan import Plan
-from dpsu.planning import DEFAULT_COUNTS_ITEMS, DEFAULT_COUNTS_SHARE, plan
+from dpsu.planning import (
+    DEFAULT_COUNTS_ITEMS,
+    DEFAULT_COUNTS_SHARE,
+    DEFAULT_ITEM,
+    DEFAULT_USER,
+    plan,
+)
 from dpsu.privacy import whole_number
 from dpsu.release import Release
 from dpsu.spending import Spending
@@ -69,8 +75,10 @@ class SparkRelease:
 def release(
     df: DataFrame,
     *,
-    user: str = "user",
-    item: str = "item",
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
+    item_type: str | None = None,
     epsilon: float,
     delta: float,
     mechanism: str | None = None,
@@ -108,9 +116,9 @@ def release(
     partitions : int, optional
         In how many buckets users and items are grouped; one for a million rows by default, for
         which rows are counted first. The release does not depend on it.
-    user, item, epsilon, delta, max_items, alpha, cutoff, rounds, scout_items, min_users, counts, \
-counts_share, counts_items, calibration, prior, expected_users, expected_items_per_user, \
-public_items, insecure_seed, strict, ledger, dataset, budget
+    user, item, user_type, item_type, epsilon, delta, max_items, alpha, cutoff, rounds, \
+scout_items, min_users, counts, counts_share, counts_items, calibration, prior, expected_users, \
+expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, budget
         As for :func:`dpsu.release`. Public knowledge is read by the driver and sent to workers.
 
     Returns
@@ -122,7 +130,8 @@ public_items, insecure_seed, strict, ledger, dataset, budget
     -------
     That of :func:`dpsu.release`: for the same key, the released items are the same, bit for bit.
     The key goes to the workers inside functions; plans, logs and web pages of Spark show the names
-    of functions only. A job that dies has released nothing, and its key is never used again.
+    of functions only. A job that dies has released nothing, and its key is never used again; a
+    ledger has it on record as spent all the same.
 
     Cost
     ----
@@ -148,7 +157,8 @@ public_items, insecure_seed, strict, ledger, dataset, budget
     known_prior = None if prior is None else public.read_prior(prior, item)
     known_items = None if public_items is None else public.read_public_items(public_items, item)
     chosen = plan(
-        user=user, item=item, epsilon=epsilon, delta=delta, mechanism=mechanism,
+        user=user, item=item, user_type=user_type, item_type=item_type, epsilon=epsilon,
+        delta=delta, mechanism=mechanism,
         max_items=max_items, alpha=alpha, cutoff=cutoff, rounds=rounds, scout_items=scout_items,
         min_users=min_users, counts=counts, counts_share=counts_share, counts_items=counts_items,
         calibration=calibration, prior=known_prior, expected_users=expected_users,
@@ -159,7 +169,8 @@ public_items, insecure_seed, strict, ledger, dataset, budget
         whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
     engine.refuse_sequential(chosen)
     spending = Spending.of(ledger, dataset, budget)
-    engine.typed(df, chosen, known_items)
+    # Names and types are in the schema: what they rule out costs nothing.
+    engine.rows_of(df, chosen, known_items)
     # On record before anything is read: a job that dies has spent what it may have shown.
     spending.charge(chosen)
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)

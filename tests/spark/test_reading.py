@@ -41,6 +41,50 @@ def test_cells_are_text(spark: SparkSession, tmp_path: Path, suffix: str) -> Non
     assert set(here) == {'a "b"', "x\ny", "", "007", "é", " padded ", "a,b", "NA", "null"}
 
 
+@pytest.mark.filterwarnings("ignore:some rows have no")
+def test_rows_that_are_none_are_ignored_as_on_one_machine(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [f"u{k % 50},i{k % 4}" for k in range(200)]
+    rows[3:3] = ["u1", "u2,x,y", ",z", "u3,"]
+    path = tmp_path / "rows.csv"
+    path.write_text("user,item\n" + "\n".join(rows) + "\n")
+    with pytest.warns(dpsu.DataWarning, match="too few or too many"):
+        here = dpsu.release(path, **SEEDED)
+    frame = open_frame(spark, [str(path)], None)
+    with pytest.warns(dpsu.DataWarning, match="some rows have no"):
+        there = dpsu.spark.release(frame, partitions=2, **SEEDED)
+    assert there.released.items == here.items == ("i0", "i1", "i2", "i3")
+    with pytest.raises(dpsu.DataError, match="some rows have no"):
+        dpsu.spark.release(frame, partitions=2, strict=True, **SEEDED)
+
+
+TEXTS = ["7", "007", "-0", "7\n", "-9223372036854775808", "9223372036854775808", "x", "12", None]
+REALS = [7.0, 2.5, float("nan"), float("inf"), -0.0, 2.0**63, -(2.0**63), 12.0, None]
+
+
+@pytest.mark.parametrize("column", ["texts", "reals", "whole", "raw"])
+@pytest.mark.parametrize("type_", ["text", "integer"])
+def test_declared_types_as_on_one_machine(spark: SparkSession, column: str, type_: str) -> None:
+    cells: dict[str, pa.Array] = {
+        "texts": pa.array(TEXTS, pa.string()),
+        "reals": pa.array(REALS, pa.float64()),
+        "whole": pa.array([7, 12, None, -1, 0, 5, 6, 2**63 - 1, -(2**63)], pa.int64()),
+        "raw": pa.array([None if t is None else t.encode() for t in TEXTS], pa.binary()),
+    }
+    items = pa.chunked_array([cells[column]] * 60)
+    table = pa.table({"user": [str(k // 9) for k in range(len(items))], "item": items})
+    options = SEEDED | {"user_type": "integer", "item_type": type_}
+    with pytest.warns(dpsu.DataWarning):
+        here = dpsu.release(table, **options)
+    with pytest.warns(dpsu.DataWarning):
+        there = dpsu.spark.release(spark.createDataFrame(table), partitions=2, **options)
+    assert len(here) > 1
+    assert there.released.items == here.items
+    assert there.released.values.type == here.values.type
+    assert there.plan == here.plan
+
+
 def test_columns_in_another_order_are_not_mistaken(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("user,item\n1,a\n")
     (tmp_path / "2.csv").write_text("item,user\na,1\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,8 @@ def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
     ("columns", "options", "error", "words"),
     [
         ("user int, items string", {}, dpsu.ParameterError, "did you mean 'items'"),
-        ("user int, item double", {}, dpsu.DataError, "type double.*convert it to text"),
+        ("user int, item double", {}, dpsu.DataError, "type double.*--item-type integer"),
+        ("user int, item binary", {}, dpsu.DataError, "type binary.*--item-type text"),
         ("user date, item string", {}, dpsu.DataError, "'user' has type date"),
         ("user int, item array<string>", {}, dpsu.DataError, "one row for each item"),
         ("user int, item string", {"item": "user"}, dpsu.ParameterError, "different columns"),
@@ -44,6 +46,25 @@ def test_refusals(
     df = spark.createDataFrame([], columns)
     with pytest.raises(error, match=words):
         dpsu.spark.release(df, **BUDGET, **options)
+
+
+@pytest.mark.parametrize("columns", ["user int, items string", "user int, item double"])
+def test_schemas_are_refused_before_a_ledger_is_charged(
+    spark: SparkSession, columns: str, tmp_path: Path
+) -> None:
+    df = spark.createDataFrame([], columns)
+    ledger = tmp_path / "ledger.db"
+    with pytest.raises((dpsu.ParameterError, dpsu.DataError)):
+        dpsu.spark.release(df, ledger=ledger, dataset="d", budget=(2, 1e-2), **BUDGET)
+    assert not ledger.exists()
+
+
+def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
+    df = spark.createDataFrame([], "user int, item string")
+    with pytest.raises(dpsu.ParameterError, match=r"dpsu\.spark\.release"):
+        dpsu.release(df, **BUDGET)
+    with pytest.raises(dpsu.ParameterError, match=r"dpsu\.release takes other data"):
+        dpsu.spark.release({1: ["a"]}, **BUDGET)  # type: ignore[arg-type]
 
 
 def test_ambiguous_columns(spark: SparkSession) -> None:

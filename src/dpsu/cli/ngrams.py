@@ -15,6 +15,7 @@ from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
 from dpsu.cli.sources import data_of, source_options
 from dpsu.cli.streams import to_stdout
+from dpsu.inputs.formats import ID_TYPES
 
 
 @click.command()
@@ -23,6 +24,11 @@ from dpsu.cli.streams import to_stdout
 @click.option("--epsilon", type=float, required=True, help="Privacy loss, e.g. 1.")
 @click.option("--delta", type=float, required=True, help="Failure probability, e.g. 1e-6.")
 @click.option("--user", default="user", show_default=True, help="Column of the person to protect.")
+@click.option(
+    "--user-type",
+    type=click.Choice(ID_TYPES),
+    help="What users are, whatever the data say. Default the type of their column.",
+)
 @click.option("--text", default="text", show_default=True, help="Column of texts.")
 @click.option("--item", default="item", show_default=True, help="Column of the output.")
 @click.option("--longest", type=int, default=3, show_default=True, help="Longest n-grams.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsu.inputs.formats import FORMATS, TABLE
+from dpsu.inputs.formats import FORMATS, ID_TYPES, TABLE
 from dpsu.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
 
 Command = Callable[..., Any]
@@ -33,6 +33,17 @@ def mechanism_options(command: Command) -> Command:
             ),
             click.option(
                 "--item", default="item", show_default=True, help="Column of what to release."
+            ),
+            click.option(
+                "--user-type",
+                type=click.Choice(ID_TYPES),
+                help="What users are, whatever the data say; cells of another type are dropped. "
+                "Default the type of their column.",
+            ),
+            click.option(
+                "--item-type",
+                type=click.Choice(ID_TYPES),
+                help="The same for items; integer drops what is no integer of 64 bits.",
             ),
             click.option(
                 "--text",
@@ -164,7 +175,9 @@ def result_options(command: Command) -> Command:
                 "temporary files. Default 60 % of what is available.",
             ),
             click.option(
-                "--strict", is_flag=True, help="Refuse rows without user or item, and no rows."
+                "--strict",
+                is_flag=True,
+                help="Refuse rows without a usable user or item, and no rows.",
             ),
             click.option(
                 "--output",

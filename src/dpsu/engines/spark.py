@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsu.cells import DECIMAL, LARGEST, SMALLEST, Column
 from dpsu.engines.courses import course_of
 from dpsu.engines.parcels import COLUMNS
 from dpsu.engines.steps import FAILED, Blur, Count, Deal, Guarded, Job, Toss, Weigh
 from dpsu.engines.turns import Ask, Listen
 from dpsu.errors import DataError, DataWarning, DpsuError, ParameterError, ResourceError
+from dpsu.ids import INTEGERS
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.keys import Key
@@ -46,8 +48,8 @@ CLEAN_UP = (
     "spark.sql.shuffleDependency.fileCleanup.enabled",
 )
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
-TEXT = ("string", "void")
+WHOLE = ("tinyint", "smallint", "int", "bigint")
+TEXTS = ("string",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,6 +114,38 @@ class Query:
         return frame.repartition(self.job.buckets, "to")
 
 
+def rows_of(
+    frame: DataFrame, plan: Plan, public: PublicItems | None = None
+) -> tuple[DataFrame, pa.DataType]:
+    """Columns `user` and `item` of the types that ids have, and the type of items; no row is read.
+
+    Cells that have no id of that type are null, as on one machine. Refuses by names and types.
+    """
+    if plan.user == plan.item:
+        raise ParameterError(f"user and item must be different columns, not {plan.user!r} twice")
+    if not hasattr(frame, "sparkSession"):
+        raise ParameterError(
+            f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
+        )
+    names = pick([plan.user, plan.item], failing_quietly(lambda: frame.columns))
+    chosen = failing_quietly(lambda: frame.select(*map(_column, names)).schema)
+    typed = [
+        (Column(name, option, declared), field.dataType)
+        for name, option, declared, field in zip(
+            names, ("user", "item"), (plan.user_type, plan.item_type), chosen, strict=True
+        )
+    ]
+    families = [column.family(_arrow_type(type_)) for column, type_ in typed]
+    columns = [
+        _settled(_column(column.name), type_, family).alias(column.option)
+        for (column, type_), family in zip(typed, families, strict=True)
+    ]
+    item_type = pa.int64() if families[1] == INTEGERS else pa.string()
+    if public is not None:
+        public.as_type(item_type)
+    return frame.select(*columns), item_type
+
+
 def query(
     frame: DataFrame,
     plan: Plan,
@@ -124,32 +158,12 @@ def query(
 ) -> Query:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
     refuse_sequential(plan)
-    rows, item_type = typed(frame, plan, public)
+    rows, item_type = rows_of(frame, plan, public)
     if partitions is None:
         found = failing_quietly(rows.count)
         partitions = min(MOST_BUCKETS, max(1, -(-found // ROWS_IN_BUCKET)))
     job = Job(plan, key, partitions, item_type, prior, public, strict)
     return Query(rows, job)
-
-
-def typed(
-    frame: DataFrame, plan: Plan, public: PublicItems | None = None
-) -> tuple[DataFrame, pa.DataType]:
-    """Columns of users and items, and the type of items; refuses by names and types, reads none."""
-    if plan.user == plan.item:
-        raise ParameterError(f"user and item must be different columns, not {plan.user!r} twice")
-    names = pick([plan.user, plan.item], failing_quietly(lambda: frame.columns))
-    chosen = failing_quietly(lambda: frame.select(*map(_column, names)).schema)
-    types = dict(zip(names, (column.dataType for column in chosen), strict=True))
-    columns = [
-        _column(name).cast(_id_type(name, types[name])).alias(alias)
-        for name, alias in ((plan.user, "user"), (plan.item, "item"))
-    ]
-    integral = types[plan.item].simpleString() in INTEGERS
-    item_type = pa.int64() if integral else pa.string()
-    if public is not None:
-        public.as_type(item_type)
-    return frame.select(*columns), item_type
 
 
 def run(query: Query) -> pa.Array:
@@ -228,19 +242,41 @@ def _column(name: str) -> Any:
     return f.col("`" + name.replace("`", "``") + "`")
 
 
-def _id_type(name: str, type_: Any) -> str:
+def _arrow_type(type_: Any) -> pa.DataType:
+    """What Spark says of a column in the words of Arrow, as far as they matter here."""
     told = type_.simpleString()
-    if told in INTEGERS:
-        return "bigint"
-    if told in TEXT or told.startswith(("char(", "varchar(", "string collate")):
-        return "string"
-    hint = "convert it to text or integers"
-    if type_.typeName() in ("array", "map", "struct"):
-        hint = "give one row for each item"
-    raise DataError(
-        f"column {name!r} has type {type_.typeName()}; users and items must be text or integers: "
-        f"{hint}"
-    )
+    if told in WHOLE:
+        return pa.int64()
+    if told in TEXTS or told.startswith(("char(", "varchar(", "string collate")):
+        return pa.string()
+    known = {
+        "void": pa.null(), "float": pa.float32(), "double": pa.float64(), "binary": pa.binary(),
+        "boolean": pa.bool_(), "date": pa.date32(), "array": pa.list_(pa.null()),
+        "map": pa.map_(pa.string(), pa.null()), "struct": pa.struct([]),
+        "decimal": pa.decimal128(38),
+    }  # fmt: skip
+    return known.get(type_.typeName(), pa.timestamp("us"))
+
+
+def _settled(cells: Any, type_: Any, family: str) -> Any:
+    """A column of ids: what `dpsu.cells.Column.settled` makes of cells, in the words of Spark."""
+    from pyspark.sql import functions as f
+
+    arrow = _arrow_type(type_)
+    if pa.types.is_floating(arrow):
+        number = cells.cast("double")
+        # Spark takes NaN for larger than any number.
+        whole = (f.rint(number) == number) & (number >= -(2.0**63)) & (number < 2.0**63)
+        cells = f.when(whole, number.cast("bigint"))
+    elif not pa.types.is_integer(arrow):
+        cells = cells.cast("string")
+        # Before Spark 4, cells that are not UTF-8 are dropped without a word.
+        cells = f.try_validate_utf8(cells) if hasattr(f, "try_validate_utf8") else cells
+        if family == INTEGERS:
+            digits = f.when(cells.rlike(DECIMAL.replace("$", r"\z")), cells).cast("decimal(38,0)")
+            fits = digits.between(f.lit(SMALLEST), f.lit(LARGEST))
+            return f.when(fits, digits.cast("bigint"))
+    return cells.cast("bigint" if family == INTEGERS else "string")
 
 
 @contextmanager

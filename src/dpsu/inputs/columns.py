@@ -4,25 +4,53 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Any
 
 from dpsu.errors import ParameterError
 
 
-def pick(
-    wanted: Sequence[str], existing: Sequence[str], where: str = "the data", *, typed: bool = True
-) -> list[str]:
-    """Check that columns exist; a missing one is answered with the nearest names.
+class Assumed(str):
+    """A name that nobody typed: what is said of it is not said to somebody who chose it."""
 
-    Only names much like the typed one are shown: in a pivoted table, or where a text file
-    (not `typed`) has no header, the names of columns are private values. There a name with digits
-    is not shown either, because it looks more like a value than like a name.
+
+def check_names(**names: Any) -> None:
+    """Refuse names that are no text; an option that is None names nothing."""
+    for option, name in names.items():
+        if name is not None and not isinstance(name, str):
+            raise ParameterError(
+                f"{option} must be the name of a column as text, not a {type(name).__name__}; "
+                "rename columns whose names are no text, and name one column"
+            )
+
+
+def pick(
+    wanted: Sequence[str],
+    existing: Sequence[Any],
+    where: str = "the data",
+    *,
+    options: Sequence[str] = ("user", "item", "count"),
+    typed: bool = True,
+) -> list[str]:
+    """Check that columns exist, each once; a missing one is answered with the nearest names.
+
+    Only names much like the typed one are shown: in a pivoted table the names of columns are
+    private values. Of a text file (not `typed`) none is shown: without a header, they are cells.
     """
-    for name in wanted:
-        if name not in existing:
-            shown = [n for n in existing if typed or not any(c.isdigit() for c in n)]
-            near = difflib.get_close_matches(name, shown, n=3, cutoff=0.6 if typed else 0.7)
-            hint = f"did you mean {' or '.join(repr(n) for n in near)}?"
-            if not near:
-                hint = "no column has a name like that" + ("" if typed else "; is there a header?")
-            raise ParameterError(f"there is no column {name!r} in {where}; {hint}")
+    for name, option in zip(wanted, options, strict=False):
+        found = list(existing).count(name)
+        if found > 1:
+            raise ParameterError(f"{where} has more than one column {name!r}; rename them")
+        if found:
+            continue
+        hint = "is there a header in the first line? "
+        if typed:
+            texts = [other for other in existing if isinstance(other, str)]
+            near = difflib.get_close_matches(name, texts, n=3, cutoff=0.6)
+            hint = "no column has a name like that; "
+            if near:
+                hint = f"did you mean {' or '.join(repr(other) for other in near)}? "
+        raise ParameterError(
+            f"there is no column {name!r} in {where}; {hint}name the right one with {option}= "
+            f"(--{option})"
+        )
     return list(wanted)

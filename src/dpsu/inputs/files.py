@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
+from dpsu.cells import Column, Lose
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import textual
 from dpsu.inputs.columns import pick
@@ -45,6 +46,8 @@ def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None
                 raise ParameterError(_no_file(str(source)))
             paths += sorted(Path(match) for match in matches)
     for path in paths:
+        if not _is_utf8(str(path)):
+            raise ParameterError("the name of a file is not UTF-8; rename the file")
         if str(path) != STDIN and format_ is None and format_of(path) is None:
             raise ParameterError(
                 f"cannot tell the format of {str(path)!r} from its name; rename it to end in "
@@ -59,6 +62,15 @@ def _is(question: Callable[[], bool]) -> bool:
         return question()
     except (OSError, ValueError):
         return False
+
+
+def _is_utf8(name: str) -> bool:
+    """Arrow knows no other names of files."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no_file(source: str) -> str:
@@ -83,45 +95,48 @@ class Source:
     known_rows: int = 0
 
 
-def open_rows(
-    path: Path, columns: Sequence[str], format_: str | None, spelled: Sequence[str] = ()
-) -> Source:
-    """Open one file, or standard input, to read the wanted columns.
-
-    Columns that are `spelled` hardly repeat a value, so that dictionaries of them do not pay.
-    """
+def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: Lose) -> Source:
+    """Open one file, or standard input, to read the wanted columns; `lose` hears what is wrong."""
     piped = str(path) == STDIN
     what = "standard input" if piped else f"{path.name!r}"
     kind = format_ or ("csv" if piped else format_of(path))
     if not piped and path.stat().st_size == 0 and kind != "jsonl":
         raise DataError(f"{what} is empty; it should at least have a header")
     if kind == "parquet":
-        return _open_parquet(path, columns, what, spelled)
+        return _open_parquet(path, columns, what)
     source = _open(path)
-
-    def again(read: bytes) -> Any:
-        # Streams of Arrow's own: its threads read ahead, and into Python they must not reach when
-        # an error ends the interpreter. Standard input leaves no choice.
-        return textual.rejoined(read, source) if piped else _open(path)
-
     if kind == "jsonl":
-        return Source(textual.read_json_lines(source, again, columns, what, bool(spelled)))
-    return Source(textual.read_csv(source, again, str(kind), columns, what, bool(spelled)))
+        return Source(textual.read_json_lines(source, columns, what, lose))
+    return Source(textual.read_csv(source, str(kind), columns, what, lose))
 
 
-def check_columns(path: Path, columns: Sequence[str], format_: str | None) -> None:
-    """Find out that a column is missing from what a file says of itself, without a row of it.
+def check_columns(path: Path, columns: Sequence[Column], format_: str | None) -> None:
+    """Find out what is wrong with columns from what a file says of itself, without a row of it.
 
     JSON lines and standard input say nothing before they are read.
     """
     kind, what = format_ or format_of(path), f"{path.name!r}"
-    if str(path) == STDIN or kind == "jsonl" or path.stat().st_size == 0:
+    if str(path) == STDIN or kind == "jsonl":
         return
+    if path.stat().st_size == 0:
+        raise DataError(f"{what} is empty; it should at least have a header")
     if kind == "parquet":
-        broken = f"{what} is not a Parquet file, or it is damaged"
-        pick(columns, without_values(lambda: pa.parquet.read_schema(path), broken).names, what)
+        schema = without_values(lambda: pa.parquet.read_schema(path), _no_parquet(what))
+        _check_schema(schema, columns, what)
     else:
         textual.read_header(_open(path), str(kind), columns, what)
+
+
+def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> None:
+    options = [column.option for column in columns]
+    pick([column.name for column in columns], schema.names, what, options=options)
+    for column in columns:
+        if column.option != "count":
+            column.family(schema.field(column.name).type)
+
+
+def _no_parquet(what: str) -> str:
+    return f"{what} is not a Parquet file, or it is damaged"
 
 
 def read_public_table(path: Path) -> pa.Table:
@@ -141,8 +156,8 @@ def read_public_table(path: Path) -> pa.Table:
     )
 
 
-def _open_parquet(path: Path, columns: Sequence[str], what: str, spelled: Sequence[str]) -> Source:
-    broken = f"{what} is not a Parquet file, or it is damaged"
+def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
+    broken = _no_parquet(what)
     piped = pa.py_buffer(sys.stdin.buffer.read()) if str(path) == STDIN else None
 
     def opened(**options: Any) -> pa.parquet.ParquetFile:
@@ -151,9 +166,12 @@ def _open_parquet(path: Path, columns: Sequence[str], what: str, spelled: Sequen
 
     whole = without_values(opened, broken)
     schema, metadata = whole.schema_arrow, whole.metadata
-    pick(columns, schema.names, what)
-    # Columns that Parquet already stores as dictionaries need not be spelled out and hashed again.
-    types = {name: schema.field(name).type for name in columns}
+    _check_schema(schema, wanted, what)
+    columns = [column.name for column in wanted]
+    # Columns that Parquet already stores as dictionaries need not be spelled out and hashed again;
+    # texts hardly repeat, so that dictionaries of them do not pay.
+    types = {column.name: schema.field(column.name).type for column in wanted}
+    spelled = [column.name for column in wanted if column.option == "text"]
     text = [
         name
         for name, type_ in types.items()

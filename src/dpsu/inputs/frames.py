@@ -9,37 +9,112 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 
-from dpsu.errors import ParameterError, without_values
+from dpsu.cells import Column, Lose, counts_of
+from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 
 
 def is_frame(data: Any) -> bool:
     """Whether narwhals knows this object as a frame."""
     known: Any = None
-    with contextlib.suppress(nw.exceptions.DuplicateError):
-        known = nw.from_native(data, pass_through=True)
+    failed = False
+    try:
+        with contextlib.suppress(nw.exceptions.DuplicateError):
+            known = nw.from_native(data, pass_through=True)
+    except Exception:
+        failed = True
+    if failed:
+        raise DataError(_broken(data))
     if known is None and data is not None:
         # Raised on its own: in a pivoted frame the names in narwhals' error are values.
         raise ParameterError("the frame has columns of the same name; rename them")
     return isinstance(known, (nw.DataFrame, nw.LazyFrame))
 
 
-def to_arrow(data: Any, columns: Sequence[str] | None = None) -> pa.Table:
-    """The wanted columns as an Arrow table; only they are collected from a lazy frame."""
+def to_arrow(data: Any) -> pa.Table:
+    """A whole frame of public data as an Arrow table."""
     if isinstance(data, pa.Table):
-        return data.select(pick(columns, data.column_names)) if columns is not None else data
-    frame: Any = nw.from_native(data)
-    if columns is not None:
-        frame = frame.select(pick(columns, frame.collect_schema().names()))
+        return data
+    return without_values(lambda: _collected(nw.from_native(data)), _broken(data))
 
-    def convert() -> pa.Table:
-        if isinstance(frame, nw.LazyFrame):
-            return frame.collect("pyarrow").to_native()
-        return frame.to_arrow()
 
-    named = " or ".join(repr(name) for name in columns) if columns else "a column"
-    return without_values(
-        convert,
-        f"{named} of the {type(data).__module__.split('.')[0]} frame mixes types or could not be "
-        "computed; users and items must each be all text or all integers",
+def columns_of(data: Any, columns: Sequence[Column], lose: Lose) -> pa.Table:
+    """The wanted columns as an Arrow table; only they are collected from a lazy frame.
+
+    Columns of Python objects have no type, and are read cell by cell.
+    """
+    names = check_columns(data, columns)
+    if isinstance(data, pa.Table):
+        return data.select(names)
+    frame: Any = nw.from_native(data).select(names)
+    if isinstance(frame, nw.LazyFrame):
+        return without_values(lambda: _collected(frame), _broken(data))
+    arrays = [_column(frame.get_column(column.name), column, lose, data) for column in columns]
+    return pa.table(arrays, names=names)
+
+
+def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
+    """Refuse what the schema of a frame says is wrong, without a row of it; returns the names."""
+    if isinstance(data, pa.Table):
+        existing, schema = data.column_names, None
+    else:
+        schema = without_values(lambda: nw.from_native(data).collect_schema(), _broken(data))
+        existing = schema.names()
+    options = [column.option for column in columns]
+    names = pick([column.name for column in columns], existing, options=options)
+    for column in columns:
+        if column.option == "count":
+            continue
+        if schema is None:
+            column.family(data.schema.field(column.name).type)
+        elif (known := _arrow_type(schema[column.name])) is not None:
+            column.family(known)
+    return names
+
+
+def _arrow_type(type_: Any) -> pa.DataType | None:
+    """What narwhals says of a column in the words of Arrow; None if it does not say."""
+    if type_.is_integer():
+        return pa.int64()
+    if type_.is_float():
+        return pa.float64()
+    known: dict[Any, pa.DataType] = {
+        nw.String: pa.string(), nw.Boolean: pa.bool_(), nw.Binary: pa.binary(),
+        nw.Date: pa.date32(), nw.Datetime: pa.timestamp("us"), nw.Duration: pa.duration("us"),
+        nw.Time: pa.time64("us"), nw.Decimal: pa.decimal128(38), nw.List: pa.list_(pa.null()),
+        nw.Array: pa.list_(pa.null()), nw.Struct: pa.struct([]),
+    }  # fmt: skip
+    return next((arrow for kind, arrow in known.items() if type_ == kind), None)
+
+
+def _column(series: Any, column: Column, lose: Lose, data: Any) -> Any:
+    if not _is_untyped(series):
+        with contextlib.suppress(Exception):
+            return series.to_arrow()
+        if series.dtype not in (nw.String, nw.Categorical, nw.Enum):
+            raise DataError(_broken(data))
+    # Python objects, or text that Arrow does not take as a whole.
+    cells = without_values(series.to_list, _broken(data))
+    return counts_of(cells) if column.option == "count" else column.untyped(cells, lose)
+
+
+def _is_untyped(series: Any) -> bool:
+    # Not by what narwhals says of objects: it looks at some of them.
+    native = series.to_native()
+    categories = getattr(getattr(native, "cat", None), "categories", None)
+    types = (getattr(native, "dtype", None), getattr(categories, "dtype", None))
+    return "object" in {str(type_).lower() for type_ in types}
+
+
+def _collected(frame: Any) -> pa.Table:
+    if isinstance(frame, nw.LazyFrame):
+        return frame.collect("pyarrow").to_native()
+    return frame.to_arrow()
+
+
+def _broken(data: Any) -> str:
+    library = type(data).__module__.partition(".")[0].lstrip("_")
+    return (
+        f"the {library} frame could not be read or computed: its query fails, its connection is "
+        "closed, or a column mixes types; collect it yourself to see why"
     )

@@ -1,47 +1,85 @@
-"""Plain Python: mappings of users, pairs, and lists of collections."""
+"""Plain Python: mappings of users, pairs, and lists of collections.
+
+Cells are Python objects without a schema: they are text, or what was declared (`dpsu.cells`).
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from dpsu.errors import DataError, DataWarning, ParameterError, without_values
+from dpsu.cells import Column, counts_of
+from dpsu.errors import DataError, DataWarning, ParameterError
+from dpsu.inputs.columns import Assumed
 from dpsu.keys import Key
-from dpsu.pairs import Rows, rows_of
+from dpsu.pairs import Rows, Tally, rows_of
 
 Collections = (list, set, frozenset)
+NO_PAIR = "some elements are no pairs of a user and an item"
+NO_COLLECTION = "some users have no list or set of items"
+TABLE = "give a table: a DataFrame with one row for each user and item"
 
 
 def from_mapping(
-    data: Mapping[Any, Any], names: tuple[str, str], counted: bool, *, texts: bool = False
+    data: Mapping[Any, Any], columns: tuple[Column, Column], counted: bool, *, texts: bool = False
 ) -> Rows:
     """User -> items, or user -> {item: local count}; of `texts`, user -> text or texts."""
+    user, item = columns
+    if user.name in data and item.name in data:
+        raise ParameterError(
+            f"data is a mapping with the keys {user} and {item}, which are the names of columns, "
+            "and the keys of a mapping are users; give a table, such as pandas.DataFrame(data) or "
+            "pyarrow.table(data)"
+        )
+    tally = Tally(None)
     users: list[Any] = []
+    sizes: list[int] = []
     items: list[Any] = []
     counts: list[Any] = []
-    for user, given in data.items():
+    wrong: Any = None
+    for who, given in data.items():
         held = [given] if texts and isinstance(given, str) else given
-        _refuse_text(held)
+        if isinstance(held, (str, bytes)) or not hasattr(held, "__len__"):
+            wrong = given
+            tally.lose(NO_COLLECTION)
+            continue
+        users.append(who)
+        sizes.append(len(held))
         # extend, not +=: a NumPy array on the right would add its numbers to ours.
-        users.extend([user] * len(held))
         items.extend(held)
-        counts.extend(held.values() if isinstance(held, Mapping) else [1] * len(held))
-    return _rows(users, items, counts if counted else None, names, shared_users=False)
+        if counted:
+            counts.extend(held.values() if isinstance(held, Mapping) else [1] * len(held))
+    if wrong is not None and not users:
+        raise ParameterError(
+            f"data maps users to {type(wrong).__name__}; each user needs a list or set of items"
+        )
+    indices = np.repeat(np.arange(len(users), dtype=np.int32), sizes)
+    owners = _repeated(user.untyped(users, tally.lose), indices)
+    return _rows(owners, items, counts if counted else None, columns, tally, shared_users=False)
 
 
-def from_iterable(data: Iterable[Any], names: tuple[str, str], key: Key) -> Rows:
+def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key) -> Rows:
     """(user, item) pairs if the elements are tuples, one user per element if collections."""
-    elements = list(data)
-    if all(isinstance(element, tuple) and len(element) == 2 for element in elements):
-        return _rows([e[0] for e in elements], [e[1] for e in elements], None, names)
+    user, item = columns
+    if isinstance(data, ItemsView):
+        raise ParameterError("data are the items of a mapping; give the mapping itself")
+    elements, tally = list(data), Tally(None)
+    if all(isinstance(element, tuple) for element in elements):
+        pairs = [element for element in elements if len(element) == 2]
+        if pairs or not elements:
+            tally.lose(NO_PAIR, len(elements) - len(pairs))
+            owners = user.untyped([pair[0] for pair in pairs], tally.lose)
+            return _rows(owners, [pair[1] for pair in pairs], None, columns, tally)
     if not all(isinstance(element, Collections) for element in elements):
         raise DataError(
             "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
-            "per user; tuples are always read as pairs"
+            f"per user; tuples are always read as pairs. For anything else, {TABLE}"
         )
+    _refuse_rows(user, item)
     if len(elements) > 1 and all(isinstance(e, list) and len(e) == 2 for e in elements):
         warnings.warn(
             "every list has exactly two entries, and each list was read as the items of one user; "
@@ -57,36 +95,68 @@ def from_iterable(data: Iterable[Any], names: tuple[str, str], key: Key) -> Rows
         drawn = key.digest("listed user", 0, 0, b"%d" % position).hex()
         users.extend([drawn] * len(held))
         items.extend(held)
-    return _rows(users, items, None, names, shared_users=False)
+    drawn_ids = pa.array(users, pa.large_string())
+    # Ids that we draw are text, whatever the caller's would be.
+    drawn_by = Column(user.name, "user")
+    return _rows(drawn_ids, items, None, (drawn_by, item), tally, shared_users=False)
+
+
+def _refuse_rows(user: Column, item: Column) -> None:
+    """Whoever names columns has rows, and rows that are lists would be published as items."""
+    for column in (user, item) if item.option == "item" else (user,):
+        if not isinstance(column.name, Assumed):
+            raise ParameterError(
+                f"{column.option}={column.name!r} names a column, but a list in a list is read as "
+                "the items of one user, with no columns: if the lists are rows, user ids would be "
+                f"published. For rows, {TABLE}, or (user, item) tuples; for one list of items per "
+                f"user, drop {column.option}="
+            )
+
+
+def refuse_other_objects(data: Any) -> None:
+    """Refuse what can be iterated, but not as users and items."""
+    library = type(data).__module__.partition(".")[0]
+    kind = f"{library} {type(data).__name__}"
+    if library == "pyspark":
+        raise ParameterError(
+            "data is a Spark DataFrame; dpsu.spark.release releases it where it is, and "
+            "dpsu.release would have to bring all of it here"
+        )
+    if "groupby" in type(data).__name__.lower():
+        raise ParameterError(f"data is a {kind}; give the DataFrame that was grouped")
+    if type(data).__name__ == "Series":
+        raise ParameterError(
+            f"data is a {kind}, which has items but no column of users (an index is not read); "
+            f"{TABLE} (for lists of items: series.explode().reset_index())"
+        )
+    if library in ("pandas", "polars", "numpy", "pyarrow", "duckdb", "torch", "scipy", "xarray"):
+        raise ParameterError(
+            f"data is a {kind}, which has no names of columns; {TABLE}, or (user, item) tuples"
+        )
+
+
+def _repeated(ids: pa.Array, indices: Any) -> pa.Array:
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.cast(ids.type.value_type)
+    return pa.DictionaryArray.from_arrays(pa.array(indices), ids)
 
 
 def _rows(
-    users: list[Any],
-    items: list[Any],
-    counts: list[Any] | None,
-    names: tuple[str, str],
+    users: pa.Array,
+    items: Sequence[Any],
+    counts: Sequence[Any] | None,
+    columns: tuple[Column, Column],
+    tally: Tally,
     *,
     shared_users: bool = True,
 ) -> Rows:
-    def column(name: str, values: list[Any]) -> pa.ChunkedArray:
-        array = without_values(
-            lambda: pa.array(values),
-            f"the {name} values mix types or cannot be read; they must be all text or all integers",
-        )
-        # More than two gigabytes of text come in chunks already.
-        return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
-
+    user, item = columns
     return rows_of(
-        column("user", users),
-        column("item", items),
-        None if counts is None else column("count", counts),
-        (names[0], names[1], None if counts is None else "count"),
+        pa.chunked_array([users]),
+        pa.chunked_array([item.untyped(items, tally.lose)]),
+        None if counts is None else pa.chunked_array([counts_of(counts)]),
+        (user.name, item.name, None if counts is None else "count"),
         shared_users=shared_users,
+        tally=tally,
+        types=(user.declared, item.declared),
     )
-
-
-def _refuse_text(held: Any) -> None:
-    if isinstance(held, (str, bytes)) or not hasattr(held, "__len__"):
-        raise ParameterError(
-            f"data maps users to {type(held).__name__}; each user needs a list or set of items"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.files import expand
@@ -36,23 +36,39 @@ def open_frame(session: SparkSession, sources: Sequence[str], format_: str | Non
     paths = [path for source in sources for path in _paths(source, kind)]
     if kind == "parquet":
         return session.read.parquet(*paths)
-    return session.read.csv(
-        paths,
-        sep="\t" if kind == "tsv" else ",",
-        header=True,
-        inferSchema=False,
+    return _read_csv(session, paths, kind)
+
+
+def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
+    """Cells as text; a row of too few or too many cells has none, as on one machine."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType
+
+    options: dict[str, Any] = {
+        "sep": "\t" if kind == "tsv" else ",",
+        "header": True,
         # Columns of every file are checked by name: in another order they would change places.
-        enforceSchema=False,
+        "enforceSchema": False,
         # An empty cell is missing, a quoted empty one is an empty text. Spark tells them apart only
         # if missing cells have a value of their own, which no file has.
-        nullValue="\0missing\0",
-        emptyValue="",
-        quote='"',
-        escape='"',
-        multiLine=True,
-        mode="FAILFAST",
-        encoding="UTF-8",
+        "nullValue": "\0missing\0",
+        "emptyValue": "",
+        "quote": '"',
+        "escape": '"',
+        "multiLine": True,
+        "mode": "PERMISSIVE",
+        "encoding": "UTF-8",
+    }
+    schema = session.read.csv(paths, inferSchema=False, **options).schema
+    names = list(schema.names)
+    broken = "broken"
+    while broken in names:
+        broken += "_"
+    frame = session.read.schema(schema.add(broken, StringType())).csv(
+        paths, columnNameOfCorruptRecord=broken, **options
     )
+    whole = f.col(broken).isNull()
+    return frame.select(*(f.when(whole, frame[at]).alias(name) for at, name in enumerate(names)))
 
 
 def _format(sources: Sequence[str]) -> str:

@@ -8,18 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpsu.cells import Column
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
-from dpsu.inputs.columns import pick
+from dpsu.inputs.columns import check_names
 from dpsu.inputs.sql import Query
 from dpsu.inputs.textual import ReadTable
 from dpsu.keys import Key
 from dpsu.memory import Memory
-from dpsu.pairs import Part, Rows
+from dpsu.pairs import Part, Rows, Tally
 from dpsu.text.source import Split, TextSource
 
 # Frames are interned in slices, so that what is made of them on the way stays small.
 ROWS_AT_ONCE = 1 << 21
+Types = tuple[str | None, str | None]
 
 
 def read(
@@ -34,72 +36,111 @@ def read(
     memory: Memory | None = None,
     text: TextSource | None = None,
     tokenizer: str | Split | None = None,
+    types: Types = (None, None),
 ) -> Rows:
     """Rows of `data`, whatever it is: columns of users, items and perhaps local counts.
 
     `counted` says that local counts matter (they come from `count`, from mappings of items to
-    counts, from repeated rows, or from repeated tokens of texts).
+    counts, from repeated rows, or from repeated tokens of texts); `types` are what users and items
+    are declared to be.
     """
     if text is None:
-        return read_columns(
-            data, (user, item, count), counted=counted, key=key, format=format, memory=memory
-        )
+        columns = wanted(user, item, count, types=types)
+        return read_columns(data, columns, counted=counted, key=key, format=format, memory=memory)
     from dpsu.text.grams import items_of_texts
 
-    texts = read_texts(data, user, text, key=key, format=format)
+    texts = read_texts(data, user, text, key=key, format=format, user_type=types[0])
     return items_of_texts(texts, text, tokenizer, counted=counted)
 
 
 def read_texts(
-    data: Any, user: str, text: TextSource, *, key: Key, format: str | None = None
+    data: Any,
+    user: str,
+    text: TextSource,
+    *,
+    key: Key,
+    format: str | None = None,
+    user_type: str | None = None,
 ) -> Rows:
     """Rows of users and their texts."""
-    names = (user, text.column, None)
-    return read_columns(data, names, counted=False, key=key, format=format, texts=True)
+    columns = wanted(user, text.column, None, texts=True, types=(user_type, None))
+    return read_columns(data, columns, counted=False, key=key, format=format)
+
+
+def wanted(
+    user: str,
+    item: str,
+    count: str | None,
+    *,
+    texts: bool = False,
+    types: Types = (None, None),
+) -> list[Column]:
+    """The columns that are read; `texts` says that the second is text, not items."""
+    option = "text" if texts else "item"
+    check_names(**{"user": user, option: item, "count": count})
+    columns = [Column(user, "user", types[0]), Column(item, option, types[1])]
+    columns += [] if count is None else [Column(count, "count")]
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):
+        kinds = "user and text" if texts else "user, item and count"
+        raise ParameterError(f"{kinds} must be different columns, not {names}")
+    return columns
 
 
 def read_columns(
     data: Any,
-    names_typed: tuple[str, str, str | None],
+    columns: list[Column],
     *,
     counted: bool,
     key: Key,
     format: str | None = None,
     memory: Memory | None = None,
-    texts: bool = False,
 ) -> Rows:
-    """Columns as they are; `texts` says that the second is text, not items."""
-    user, item, count = names_typed
-    names = [user, item] + ([count] if count else [])
-    if len(set(names)) < len(names):
-        kinds = "user and text" if texts else "user, item and count"
-        raise ParameterError(f"{kinds} must be different columns, not {names}")
+    """Columns as they are."""
+    user, item = columns[:2]
+    names = [column.name for column in columns]
+    tally = Tally(None)
+
+    def rows(parts: Iterable[Part]) -> Rows:
+        count = names[2] if len(names) > 2 else None
+        types = (user.declared, item.declared)
+        return Rows(parts, (user.name, item.name, count), tally=tally, types=types)
+
     if isinstance(data, Query):
-        tables = data.tables(names)
-        return Rows((_columns(table, names) for table in tables), (user, item, count))
+        return rows(_columns(table, names) for table in data.tables(columns))
     paths = _paths(data)
     if paths:
-        spelled = names[1:] if texts else []
         sources = [
-            files.open_rows(path, names, format, spelled) for path in files.expand(paths, format)
+            files.open_rows(path, columns, format, tally.lose)
+            for path in files.expand(paths, format)
         ]
         if memory is not None:
             memory.expect(sum(source.known_rows for source in sources))
         tables = (table for source in sources for table in source.tables)
-        return Rows((_columns(table, names) for table in tables), (user, item, count))
+        return rows(_columns(table, names) for table in tables)
+    _refuse_kind(data)
     if frames.is_frame(data):
-        table = frames.to_arrow(data, names)
+        table = frames.columns_of(data, columns, tally.lose)
         starts = range(0, max(1, len(table)), ROWS_AT_ONCE)
-        return Rows([_slice(table, first, names) for first in starts], (user, item, count))
-    if count is not None:
+        return rows([_slice(table, first, names) for first in starts])
+    if len(columns) > 2:
         raise ParameterError(
-            f"count={count!r} names a column, but the data has none; give a table, or a mapping of "
-            "users to {item: count}"
+            f"count={names[2]!r} names a column, but the data has none; give a table, or a mapping "
+            "of users to {item: count}"
         )
     if isinstance(data, Mapping):
+        texts = item.option == "text"
         return iterables.from_mapping(data, (user, item), counted, texts=texts)
+    return iterables.from_iterable(data, (user, item), key)
+
+
+def _refuse_kind(data: Any) -> None:
+    """Refuse what is neither a table nor users and items, by its type alone."""
+    if type(data).__module__.partition(".")[0] != "pyspark" and frames.is_frame(data):
+        return
+    iterables.refuse_other_objects(data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-        return iterables.from_iterable(data, (user, item), key)
+        return
     raise DataError(
         f"data is a {type(data).__name__}; give a path, a frame, a mapping of users to items, or "
         "an iterable of (user, item) pairs"
@@ -108,24 +149,26 @@ def read_columns(
 
 def refuse_by_names(
     data: Any,
-    names_typed: tuple[str, str, str | None],
+    columns: list[Column],
     format: str | None,
     tokenizer: str | Split | None = None,
 ) -> None:
-    """Refuse what names of files, columns and tokenizers alone say is wrong; no row is read."""
+    """Refuse what files, schemas and tokenizers say is wrong before any row of data is read."""
     if tokenizer is not None:
         from dpsu.text.tokenizing import tokenize_by
 
         tokenize_by(tokenizer)
-    names = [name for name in names_typed if name]
     if isinstance(data, Query):
-        data.refuse_early()
+        data.check_columns(columns)
         return
     paths = _paths(data)
-    for path in files.expand(paths, format) if paths else ():
-        files.check_columns(path, names, format)
-    if not paths and isinstance(data, pa.Table):
-        pick(names, data.column_names)
+    if paths:
+        for path in files.expand(paths, format):
+            files.check_columns(path, columns, format)
+        return
+    _refuse_kind(data)
+    if frames.is_frame(data):
+        frames.check_columns(data, columns)
 
 
 def _paths(data: Any) -> list[str | os.PathLike[str]]:

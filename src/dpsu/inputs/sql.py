@@ -18,12 +18,15 @@ from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
 from dpsu.extras import load
 
 if TYPE_CHECKING:
+    from dpsu.cells import Column
     from dpsu.inputs.textual import ReadTable
 
 T = TypeVar("T")
 DUCKDB = "duckdb:"
 POSTGRES = ("postgresql://", "postgres://")
 ROWS_AT_ONCE = 1 << 18
+# Standard output is for items: a bar that shows how far a query is has no place there.
+NO_PROGRESS = ("SET enable_progress_bar = false", "SET enable_progress_bar_print = false")
 BROKEN = "the query failed while its rows were read: a value cannot be converted or computed"
 # What PostgreSQL's codes mean to whoever typed the query; a code of two characters is a class.
 SQLSTATES = {
@@ -111,7 +114,20 @@ class Query:
         else:
             _postgres()
 
-    def tables(self, columns: Sequence[str]) -> Iterator[ReadTable]:
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse what the schema of the result says is wrong; none of its rows is read."""
+        self.refuse_early()
+        with contextlib.ExitStack() as last:
+            reading = contextlib.ExitStack()
+            last.callback(_close, reading)
+            self._open(columns, reading)
+
+    def _open(self, columns: Sequence[Column], reading: contextlib.ExitStack) -> Callable[[], Any]:
+        """Connect and check the columns; returns what starts reading."""
+        open_ = _open_duckdb if self.source.startswith(DUCKDB) else _open_postgres
+        return open_(self, columns, reading)
+
+    def tables(self, columns: Sequence[Column]) -> Iterator[ReadTable]:
         """Run the query and read the wanted columns of its result, batch by batch."""
         from dpsu.inputs.textual import tables_of
 
@@ -119,8 +135,7 @@ class Query:
         reading = contextlib.ExitStack()
         opened = False
         try:
-            open_ = _open_duckdb if self.source.startswith(DUCKDB) else _open_postgres
-            reader = open_(self, columns, reading)
+            reader = self._open(columns, reading)()
             opened = True
         finally:
             if not opened:
@@ -138,7 +153,9 @@ class Query:
         return batches()
 
 
-def _open_duckdb(query: Query, columns: Sequence[str], reading: contextlib.ExitStack) -> Any:
+def _open_duckdb(
+    query: Query, columns: Sequence[Column], reading: contextlib.ExitStack
+) -> Callable[[], Any]:
     import duckdb
 
     file = query.source.removeprefix(DUCKDB)
@@ -151,6 +168,8 @@ def _open_duckdb(query: Query, columns: Sequence[str], reading: contextlib.ExitS
         ),
     )
     reading.callback(connection.close)
+    for setting in NO_PROGRESS:
+        connection.execute(setting)
     statements = _explained(
         lambda: connection.extract_statements(query.query),
         lambda error: ParameterError(f"query: {str(error).splitlines()[0]}"),
@@ -168,18 +187,22 @@ def _open_duckdb(query: Query, columns: Sequence[str], reading: contextlib.ExitS
         return DataError(BROKEN)
 
     relation = _explained(lambda: connection.sql(query.query), explain)
-    _pick(columns, relation.columns)
+    names = _pick(columns, relation.columns)
 
-    def read() -> Any:
-        wanted = connection.sql(f"SELECT {_quoted(columns)} FROM {query.rows}")
+    def read(rows: str) -> Any:
+        wanted = connection.sql(f"SELECT {_quoted(names)} FROM {rows}")
         # Older versions of DuckDB have the second name only.
         name = "to_arrow_reader" if hasattr(wanted, "to_arrow_reader") else "fetch_arrow_reader"
         return getattr(wanted, name)(ROWS_AT_ONCE)
 
-    return _explained(read, explain)
+    # A query without rows has a schema all the same.
+    _check_types(columns, _explained(lambda: read(f"{query.rows} LIMIT 0"), explain).schema)
+    return lambda: _explained(lambda: read(query.rows), explain)
 
 
-def _open_postgres(query: Query, columns: Sequence[str], reading: contextlib.ExitStack) -> Any:
+def _open_postgres(
+    query: Query, columns: Sequence[Column], reading: contextlib.ExitStack
+) -> Callable[[], Any]:
     postgres = _postgres()
     connection = _explained(
         lambda: postgres.connect(query.source),
@@ -193,32 +216,38 @@ def _open_postgres(query: Query, columns: Sequence[str], reading: contextlib.Exi
 
     # Inside a SELECT no other kind of statement will do: COPY writes files, even in a transaction
     # that only reads.
-    def ask() -> list[str]:
+    def ask() -> Any:
         cursor.execute("SET TRANSACTION READ ONLY")
-        return list(cursor.adbc_execute_schema(f"SELECT * FROM {query.rows}").names)
+        return cursor.adbc_execute_schema(f"SELECT * FROM {query.rows}")
 
     def run() -> Any:
-        cursor.execute(f"SELECT {_quoted(columns)} FROM {query.rows}")
-        return cursor.fetch_record_batch()
+        cursor.execute(f"SELECT {_quoted(names)} FROM {query.rows}")
+        reader = cursor.fetch_record_batch()
+        reading.callback(reader.close)
+        return reader
 
     def explain(error: Exception) -> DpsuError:
         code = str(getattr(error, "sqlstate", None) or "")
         told = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
         return DataError(BROKEN) if told is None else ParameterError(f"query: {told}")
 
-    _pick(columns, _explained(ask, explain))
-    reader = _explained(run, explain)
-    reading.callback(reader.close)
-    return reader
+    schema = _explained(ask, explain)
+    names = _pick(columns, schema.names)
+    _check_types(columns, schema)
+    return lambda: _explained(run, explain)
 
 
-def _pick(columns: Sequence[str], existing: Sequence[str]) -> None:
+def _pick(columns: Sequence[Column], existing: Sequence[str]) -> list[str]:
     from dpsu.inputs.columns import pick
 
-    pick(columns, existing, "the query")
-    for name in columns:
-        if list(existing).count(name) > 1:
-            raise ParameterError(f"the query has more than one column {name!r}; rename them")
+    options = [column.option for column in columns]
+    return pick([column.name for column in columns], existing, "the query", options=options)
+
+
+def _check_types(columns: Sequence[Column], schema: Any) -> None:
+    for column in columns:
+        if column.option != "count":
+            column.family(schema.field(column.name).type)
 
 
 def _quoted(columns: Sequence[str]) -> str:

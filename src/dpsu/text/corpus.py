@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.cells import Column
 from dpsu.ids import Ids
 from dpsu.interning import Interner, Prepared
 from dpsu.kernels.grams import BARRIER
 from dpsu.kernels.threads import in_order_ahead
-from dpsu.pairs import Rows, Tally, question_users, tell_lost, tell_nothing
+from dpsu.pairs import Rows, question_users, tell_lost, tell_nothing
 from dpsu.text.grams import grams_of
 from dpsu.text.pieces import Piece, Tokens, pieces
 from dpsu.text.source import Split, TextSource
@@ -49,9 +50,10 @@ def read_corpus(
     tick: Callable[[int], None] = lambda texts: None,
 ) -> Corpus:
     """Read, tokenize and intern; `tick` is told how many texts were read."""
-    tally = Tally(f"no text of a {rows.names[0]!r} has a token", shared_users=rows.shared_users)
+    tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
     make_tokens = Tokens(rows.names[0], source, tokenizer, tally)
-    users, tokens = Interner(rows.names[0]), Interner(source.column)
+    users = Interner(Column(rows.names[0], "user", rows.types[0]), tally.lose)
+    tokens = Interner(Column(source.column, "text"), tally.lose)
 
     def prepare(piece: Piece) -> tuple[Prepared, Prepared, Int32, Int32]:
         owner, segments = make_tokens.of(piece)

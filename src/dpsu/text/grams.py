@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.kernels import grams as kernels
-from dpsu.pairs import Columns, Rows, Tally
+from dpsu.pairs import Columns, Rows
 from dpsu.text.pieces import Piece, Tokens, pieces
 from dpsu.text.source import Split, TextSource
 from dpsu.text.tokenizing import Segments
@@ -25,12 +25,14 @@ def items_of_texts(
     rows: Rows, source: TextSource, tokenizer: str | Split | None, *, counted: bool
 ) -> Rows:
     """Rows of items from rows of texts; local counts only where they are wanted."""
-    tally = Tally(f"no text of a {rows.names[0]!r} has a token", shared_users=rows.shared_users)
+    tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
     tokens = Tokens(rows.names[0], source, tokenizer, tally)
     parts = (
         partial(_part, piece, tokens, source, counted) for piece in pieces(rows, source.column)
     )
-    return Rows(parts, (rows.names[0], source.column, None), shared_users=False, tally=tally)
+    return Rows(
+        parts, (rows.names[0], source.column, None), False, tally, types=(rows.types[0], None)
+    )
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.cells import Column
 from dpsu.extras import load
-from dpsu.ids import canonical, text_buffers
+from dpsu.ids import text_buffers
+from dpsu.inputs.formats import TEXT_TYPE
 from dpsu.interning import Interner
 from dpsu.kernels.hashing import hash_strings
 
@@ -49,13 +51,15 @@ class PostsOnce:
     """
 
     def __init__(self, user: str) -> None:
-        self._seen = Interner(user)
+        self._author = Column(user, "user", TEXT_TYPE)
+        self._seen = Interner(Column(user, "user"))
         self._known = 0
         self._lock = threading.Lock()
 
     def keep(self, users: pa.Array, texts: pa.Array) -> NDArray[np.bool_]:
         """One answer per row; posts of earlier calls count."""
-        authors = canonical("user", users).cast(pa.large_string())
+        # Whoever has no id is dropped, and told of, where users are interned.
+        authors = self._author.settled(users, lambda what: None)
         there = pc.invert(pc.is_in(authors, value_set=pa.array(GONE, pa.large_string())))
         hashes = pa.array(hash_strings(*text_buffers(texts), np.uint64(0)))
         # Digits, then a space: no two pairs of hash and author give the same text.

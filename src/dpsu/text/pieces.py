@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from dpsu.cells import Column
 from dpsu.errors import DataError
-from dpsu.ids import NOTHING, TEXT, canonical, family, text_buffers
+from dpsu.ids import NOTHING, canonical, is_text, text_buffers
+from dpsu.kernels.threads import in_order_ahead
 from dpsu.pairs import Rows, Tally
 from dpsu.text.paper import PostsOnce
 from dpsu.text.source import LONGEST_ITEM, PAPER, Split, TextSource
@@ -24,8 +26,7 @@ TOO_LONG = f"some tokens have more than {LONGEST_ITEM:,} bytes"
 
 def pieces(rows: Rows, column: str) -> Iterator[Piece]:
     """Users and texts as they came, some megabytes at a time; no text is copied as a whole."""
-    for part in rows.parts:
-        user, text, _ = part()
+    for user, text, _ in in_order_ahead(lambda part: part(), rows.parts):
         if len(user) != len(text):
             raise DataError(f"columns {rows.names[0]!r} and {column!r} have different lengths")
         table = pa.table([user, text], names=["user", "text"])
@@ -51,18 +52,15 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if pa.types.is_dictionary(column.type):
         values = column.dictionary
-        if family("", values) == TEXT:
+        if is_text(values.type):
             values = values.cast(pa.large_string())
         return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
-    return column.cast(pa.large_string()) if family("", column[:0]) == TEXT else column
+    return column.cast(pa.large_string()) if is_text(column.type) else column
 
 
 def _as_text(column: str, texts: pa.Array) -> pa.Array:
-    kind = family(column, texts)
-    if kind == NOTHING:
+    if Column(column, "text").family(texts.type) == NOTHING:
         return pa.nulls(len(texts), pa.large_string())
-    if kind != TEXT:
-        raise DataError(f"column {column!r} holds integers; texts must be text")
     return texts
 
 
@@ -83,7 +81,11 @@ class Tokens:
             self._tally.lose(NO_TEXT, texts.null_count)
             there = texts.is_valid()
             users, texts = users.filter(there), texts.filter(there)
-        texts = canonical(self._column, texts)
+        given, texts = texts.null_count, canonical(self._column, texts)
+        if texts.null_count > given:
+            self._tally.lose(f"some texts of {self._column!r} are not valid UTF-8")
+            there = texts.is_valid()
+            users, texts = users.filter(there), texts.filter(there)
         if self._once is not None:
             keep = pa.array(self._once.keep(users, texts))
             users, texts = users.filter(keep), texts.filter(keep)

@@ -1,0 +1,39 @@
+"""Where the rows of CSV end, quoted line breaks set aside."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# Where a byte stands: at the start of a cell, inside one, inside quotes, or after a quote inside
+# quotes, which ends them unless another quote follows.
+START, INSIDE, QUOTED, AFTER_QUOTE = 0, 1, 2, 3
+QUOTE, LINE_FEED, RETURN = 34, 10, 13
+
+
+@njit(cache=True, nogil=True)
+def row_ends(data: NDArray[np.uint8], delimiter: int, state: int) -> tuple[int, int, int, int]:
+    """Ends of the first and the last whole row, the last quote that opened a cell, and the state.
+
+    Ends are places behind a line feed, 0 if there is none; -1 stands for no quote.
+    """
+    first, last, opened = 0, 0, -1
+    for at in range(len(data)):
+        byte = data[at]
+        if state == QUOTED:
+            if byte == QUOTE:
+                state = AFTER_QUOTE
+        elif byte == QUOTE and state in (START, AFTER_QUOTE):
+            if state == START:
+                opened = at
+            state = QUOTED
+        elif byte == LINE_FEED:
+            state, last = START, at + 1
+            if first == 0:
+                first = last
+        elif byte in (delimiter, RETURN):
+            state = START
+        else:
+            state = INSIDE
+    return first, last, opened, state

@@ -1,0 +1,442 @@
+"""One user's cell neither stops a run, nor chooses a type, nor changes what others contribute."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+from dpsu.inputs import textual
+from dpsu.pairs import Tally
+
+MARK = "Geheimnis"
+SURE: dict[str, Any] = {
+    "epsilon": 1.0, "delta": 1e-5, "mechanism": "weighted-gaussian", "insecure_seed": 4,
+}  # fmt: skip
+GOOD: list[tuple[Any, Any]] = [(f"u{u}", f"i{u % 3}") for u in range(400)]
+GOOD += [(f"u{u}", "7") for u in range(400)]
+EXPECTED = ("7", "i0", "i1", "i2")
+
+
+def mapping(rows: list[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    held: dict[Any, list[Any]] = {}
+    for user, item in rows:
+        held.setdefault(user, []).append(item)
+    return held
+
+
+def objects(rows: list[tuple[Any, Any]], folder: Path) -> pd.DataFrame:
+    columns = {"user": [r[0] for r in rows], "item": [r[1] for r in rows]}
+    return pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in columns.items()})
+
+
+def jsonl(rows: list[tuple[Any, Any]], folder: Path) -> Path:
+    path = folder / "rows.jsonl"
+    lines = [json.dumps({"user": u, "item": i, "other": [1]}) for u, i in rows]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+UNTYPED: dict[str, Callable[[list[tuple[Any, Any]], Path], Any]] = {
+    "mapping": lambda rows, folder: mapping(rows),
+    "tuples": lambda rows, folder: rows,
+    "generator": lambda rows, folder: (row for row in rows),
+    "lists": lambda rows, folder: [*mapping(rows).values()],
+    "pandas objects": objects,
+    "polars objects": lambda rows, folder: pl.DataFrame(
+        {
+            "user": pl.Series([r[0] for r in rows], dtype=pl.Object),
+            "item": pl.Series([r[1] for r in rows], dtype=pl.Object),
+        }
+    ),
+    "jsonl": jsonl,
+}
+CELLS: dict[str, Any] = {
+    "nan": math.nan, "none": None, "float": 2.5, "whole float": 3.0, "true": True, "false": False,
+    "surrogate": f"\ud800{MARK}", "list": [MARK], "nested": {MARK: 1}, "huge": 10**5000,
+}  # fmt: skip
+PYTHON_CELLS: dict[str, Any] = {
+    "bytes": MARK.encode(), "numpy true": np.True_, "timestamp": pd.Timestamp(0), "na": pd.NA,
+    "scalar": pa.scalar(MARK), "set": frozenset([MARK]),
+}  # fmt: skip
+
+
+def warned(call: Callable[[], dpsu.Release]) -> tuple[dpsu.Release, str]:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        result = call()
+    said = [str(w.message) for w in told if "insecure_seed" not in str(w.message)]
+    return result, "\n".join(said)
+
+
+def check_dropped(data: Any, expected: tuple[Any, ...] = EXPECTED, **options: Any) -> str:
+    result, said = warned(lambda: dpsu.release(data, **SURE, **options))
+    assert result.items == expected
+    assert MARK not in said
+    return said
+
+
+@pytest.mark.parametrize("form", UNTYPED)
+@pytest.mark.parametrize("cell", [*CELLS, *PYTHON_CELLS])
+def test_a_cell_of_another_kind_is_dropped(form: str, cell: str, tmp_path: Path) -> None:
+    if form == "jsonl" and (cell in PYTHON_CELLS or cell in ("huge",)):
+        pytest.skip("JSON has no such cells")
+    value = (CELLS | PYTHON_CELLS)[cell]
+    data = UNTYPED[form]([*GOOD, ("u0", value)], tmp_path)
+    said = check_dropped(data)
+    assert "they were ignored" in said
+    assert not any(character.isdigit() for character in said)
+    strict = UNTYPED[form]([*GOOD, ("u0", value)], tmp_path)
+    with pytest.raises(dpsu.DataError, match=r"some (cells|rows)") as caught:
+        dpsu.release(strict, strict=True, **SURE)
+    assert MARK not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", set(UNTYPED) - {"lists"})
+def test_a_user_of_another_kind_is_dropped(form: str, tmp_path: Path) -> None:
+    for bad in (2.5, True):
+        check_dropped(UNTYPED[form]([*GOOD, (bad, MARK)], tmp_path))
+
+
+@pytest.mark.parametrize("form", UNTYPED)
+def test_integers_of_untyped_input_are_text_unless_declared(form: str, tmp_path: Path) -> None:
+    huge = [("u0", 2**63), ("u1", 5)]
+    rows = [(u, 7 if i == "7" else i) for u, i in GOOD]
+    check_dropped(UNTYPED[form]([*rows, *huge], tmp_path))
+    said = check_dropped(UNTYPED[form]([*rows, *huge], tmp_path), (7,), item_type="integer")
+    assert 'item_type="text" (--item-type text) keeps them' in said
+    assert "are no integers of 64 bits" in said
+
+
+@pytest.mark.parametrize("form", UNTYPED)
+@pytest.mark.parametrize("declared", [None, "text", "integer"])
+def test_the_type_does_not_depend_on_one_user(
+    form: str, declared: str | None, tmp_path: Path
+) -> None:
+    found = []
+    for rows in ([], [("x", 5)], [("x", "5")], [("x", 2.5)], [("x", None)]):
+        data = UNTYPED[form](list(rows), tmp_path)
+        options = SURE | {"public_items": [2, 10], "item_type": declared}
+        found.append(warned(lambda d=data, o=options: dpsu.release(d, **o))[0])  # type: ignore[misc]
+    assert {result.items for result in found} == {(2, 10) if declared == "integer" else ("10", "2")}
+    assert len({str(result.values.type) for result in found}) == 1
+
+
+def invalid(cells: list[bytes | None], type_: pa.DataType) -> pa.Array:
+    return pa.array(cells, pa.binary()).cast(pa.large_binary()).view(pa.large_string()).cast(type_)
+
+
+@pytest.mark.parametrize("form", ["arrow", "dictionary", "parquet", "binary", "csv", "jsonl"])
+def test_bytes_that_are_not_utf8(form: str, tmp_path: Path) -> None:
+    users = [u for u, _ in GOOD] + ["u0"]
+    cells = [i.encode() for _, i in GOOD] + ["Geheimnis ü".encode("cp1252")]
+    table = pa.table({"user": users, "item": invalid(cells, pa.large_string())})
+    options: dict[str, Any] = {}
+    data: Any = table
+    if form == "dictionary":
+        data = table.set_column(1, "item", table["item"].dictionary_encode())
+    elif form == "parquet":
+        data = tmp_path / "x.parquet"
+        pyarrow.parquet.write_table(table, data)
+    elif form == "binary":
+        data = table.set_column(1, "item", pa.array(cells, pa.binary()))
+        with pytest.raises(dpsu.DataError, match='item_type="text"'):
+            dpsu.release(data, **SURE)
+        options = {"item_type": "text"}
+    elif form in ("csv", "jsonl"):
+        data = tmp_path / f"x.{form}"
+        one = b"%s,%s\n" if form == "csv" else b'{"user": "%s", "item": "%s"}\n'
+        head = b"user,item\n" if form == "csv" else b""
+        rows = zip(users, cells, strict=True)
+        data.write_bytes(head + b"".join(one % (u.encode(), i) for u, i in rows))
+    said = check_dropped(data, **options)
+    assert "not valid UTF-8" in said or "neither valid text" in said
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+@pytest.mark.parametrize(
+    "row", ["u0", f"u0,{MARK},1", f"{MARK},", f",{MARK}", f'"{MARK},u0', f'u0,"{MARK}']
+)
+@pytest.mark.parametrize("last", [True, False])
+def test_rows_of_csv_that_are_none(suffix: str, row: str, last: bool, tmp_path: Path) -> None:
+    lines = [f"{u},{i}" for u, i in GOOD]
+    lines.insert(len(lines) if last else 3, row)
+    text = "user,item\n" + "\n".join(lines)
+    path = tmp_path / f"x.{suffix}"
+    path.write_text(text if suffix == "csv" else text.replace(",", "\t"))
+    said = check_dropped(path)
+    assert "they were ignored" in said
+    assert ("never closes" in said) == ('"' in row)
+    with pytest.raises(dpsu.DataError, match=r"some rows|never closes"):
+        dpsu.release(path, strict=True, **SURE)
+
+
+@pytest.mark.parametrize(
+    "line", ["[1]", "5", MARK, f'{{"user": "{MARK}"', '{"user": 1, "item": [2]}', "{}", "null"]
+)
+def test_lines_of_json_that_are_none(line: str, tmp_path: Path) -> None:
+    path = jsonl(GOOD, tmp_path)
+    path.write_text(line + "\n" + path.read_text("utf-8") + "\n\n", encoding="utf-8")
+    assert "they were ignored" in check_dropped(path)
+
+
+def test_lines_of_json_are_taken_one_by_one_as_in_blocks(tmp_path: Path) -> None:
+    """A broken line makes Python read its block: it must find what Arrow would have found."""
+    odd = [
+        '{"user": "u", "item": "a"}{"user": "u", "item": "b"}',
+        '{"user": "u", "item": "c", "x": Inf}',
+        '{"user": "u", "item": "d", "x": ' + "9" * 9000 + "}",
+        '{"user": "u", "item": "tab\there"}',
+        '{"user": "u", "item": -0}',
+        '{"user": "u", "item": "\\u0000"}',
+    ]
+    kept = []
+    for broken in ([], ["no JSON"]):
+        path = tmp_path / "odd.jsonl"
+        path.write_text("\n".join([*odd, *broken]) + "\n")
+        tally = Tally(None)
+        columns = dpsu_columns()
+        with path.open("rb") as source:
+            read = textual.read_json_lines(source, columns, "x", tally.lose)
+            tables = [table() for table in read]
+        cells = [cell for table in tables for cell in table["item"].to_pylist()]
+        kept.append([cell for cell in cells if cell is not None])
+    assert kept[0] == kept[1] == ["c", "d", "tab\there", "0", "\0"]
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 1 << 20])
+def test_rows_of_csv_do_not_depend_on_blocks(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = ['"a ""b"""', '"x\ny"', '"a,b"', 'in"side', '"q"tail', "plain", '""', "e\r"]
+    path = tmp_path / "x.csv"
+    rows = [f"u{k},{cells[k % len(cells)]}\n" for k in range(64)]
+    path.write_text("user,item\n" + "".join(rows), newline="")
+    columns = dpsu_columns()
+
+    def read() -> list[Any]:
+        with path.open("rb") as source:
+            tables = [t() for t in textual.read_csv(source, "csv", columns, "x", lambda what: None)]
+        rows: list[Any] = pa.concat_tables(tables).to_pylist()
+        return rows
+
+    expected = read()
+    assert len(expected) == 64
+    monkeypatch.setattr(textual, "BLOCK", block)
+    assert read() == expected
+
+
+def dpsu_columns() -> Any:
+    from dpsu.inputs.reading import wanted
+
+    return wanted("user", "item", None)
+
+
+def test_long_rows_and_quotes_cost_their_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(textual, "BLOCK", 64)
+    monkeypatch.setattr(textual, "LONGEST_ROW", 256)
+    path = tmp_path / "x.csv"
+    lines = [f"{u},{i}" for u, i in GOOD]
+    path.write_text("\n".join(["user,item", 'u0,"open', f"u0,{MARK * 200}", *lines]) + "\n")
+    said = check_dropped(path)
+    assert "never closes" in said
+    assert "have more than" in said
+
+
+FLOATS = pa.table({"user": [float(u % 400) for u in range(800)], "item": [7.0] * 799 + [math.nan]})
+
+
+@pytest.mark.parametrize("form", ["arrow", "pandas", "polars", "parquet", "duckdb"])
+def test_floats_need_a_declaration(form: str, tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(FLOATS, tmp_path / "x.parquet")
+    data: Any = {
+        "arrow": FLOATS, "pandas": FLOATS.to_pandas(), "polars": pl.from_arrow(FLOATS),
+        "parquet": tmp_path / "x.parquet", "duckdb": duckdb.from_arrow(FLOATS),
+    }[form]  # fmt: skip
+    with pytest.raises(
+        dpsu.DataError, match=r'user_type="integer" \(--user-type integer\)'
+    ) as told:
+        dpsu.release(data, **SURE)
+    assert ".astype('Int64')" in str(told.value)
+    types = {"user_type": "integer", "item_type": "integer"}
+    assert "some rows have no" in check_dropped(data, (7,), **types)
+    check_dropped(data, ("7",), user_type="text", item_type="text")
+    halves = FLOATS.set_column(1, "item", pa.array([7.0] * 798 + [0.5, 2.0**63]))
+    said = check_dropped(halves, (7,), **types)
+    assert "no whole numbers" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0), ("7", 7), ("-7", -7), ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)), ("9223372036854775808", None),
+        ("-9223372036854775809", None), ("007", None), ("-0", None), ("+7", None), (" 7", None),
+        ("7 ", None), ("7\n", None), ("7.0", None), ("1e3", None), ("", None), ("\uff17", None),
+        ("99999999999999999999", None),
+    ],
+)  # fmt: skip
+def test_texts_that_are_integers(text: str, number: int | None) -> None:
+    """One spelling for each integer, so that no two ids become one."""
+    data = pa.table({"user": [f"u{u}" for u in range(400)] * 2, "item": [text, "5"] * 400})
+    expected = (5,) if number is None else tuple(sorted((5, number)))
+    check_dropped(data, expected, item_type="integer")
+
+
+def test_unsigned_integers_beyond_64_bits() -> None:
+    items = pa.array([7, 2**63] * 400, pa.uint64())
+    data = pa.table({"user": [f"u{u // 2}" for u in range(800)], "item": items})
+    said = check_dropped(data, (7,))
+    assert 'item_type="text" (--item-type text) keeps them' in said
+    assert check_dropped(data, ("7", str(2**63)), item_type="text") == ""
+
+
+SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "series of lists": (pd.Series([["a", "b"]] * 9, index=["u"] * 9), {}, "index is not read"),
+    "series": (pd.Series(["a"]), {}, "explode"),
+    "polars series": (pl.Series([["a"], ["b"]]), {}, "polars Series"),
+    "rows": ([[MARK, "a"]] * 9, {"user": "user"}, "user ids would be published"),
+    "rows by item": ([[MARK, "a", "x"]] * 9, {"item": "thing"}, "user ids would be published"),
+    "generated rows": (([MARK, "a"] for _ in range(9)), {"user": "who"}, "would be published"),
+    "array": (np.array([[MARK, "a"]] * 9), {}, "numpy ndarray"),
+    "arrays": ([np.array([MARK, "a"])] * 9, {}, "neither"),
+    "array of lists": (np.array([["a"], ["b", "c"]], dtype=object), {}, "numpy ndarray"),
+    "arrow lists": (pa.array([["a"], ["b"]]), {}, "pyarrow ListArray"),
+    "arrow chunks": (pa.chunked_array([[["a"], ["b"]]]), {}, "pyarrow ChunkedArray"),
+    "columns": ({"user": [MARK], "item": ["a"]}, {}, "names of columns"),
+    "named columns": (
+        {"who": [MARK], "what": ["a"], "x": [1]}, {"user": "who", "item": "what"}, "give a table",
+    ),
+    "group by": (pd.DataFrame({"user": [1], "item": [2]}).groupby("user"), {}, "was grouped"),
+    "polars group by": (
+        pl.DataFrame({"user": [1], "item": [2]}).group_by("user"), {}, "was grouped",
+    ),
+    "items of a mapping": ({MARK: ["a"]}.items(), {}, "the mapping itself"),
+    "names in a list": ([(1, 2)], {"user": ["a", MARK]}, "user must be the name"),
+    "names in a mapping": ([(1, 2)], {"item": {"a": MARK}}, "item must be the name"),
+    "integer name": (pd.DataFrame({0: [1], 1: [2]}), {"user": 0, "item": 1}, "rename columns"),
+    "integer columns": (pd.DataFrame({0: [1], 1: [2]}), {}, "no column 'user'"),
+    "declared wrongly": ([(1, 2)], {"item_type": "float"}, "is not one of text, integer"),
+    "type of tokens": ([(1, "a")], {"text": "t", "item_type": "text"}, "drop it"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes_that_would_publish_users_are_refused(shape: str) -> None:
+    data, options, words = SHAPES[shape]
+    with pytest.raises((dpsu.ParameterError, dpsu.DataError), match=words) as caught:
+        dpsu.release(data, **SURE, **options)
+    assert MARK not in str(caught.value)
+
+
+def failing_frames(folder: Path) -> dict[str, tuple[Any, str]]:
+    table = pa.table({"user": [1], "item": ["a"], "real": [0.5]})
+    columns = [table["user"], table["item"], table["item"]]
+    twice = pa.Table.from_arrays(columns, ["user", "item", "item"])
+    pyarrow.parquet.write_table(twice, folder / "twice.parquet")
+    pyarrow.parquet.write_table(table.rename_columns(["u", "item", "r"]), folder / "other.parquet")
+    file = folder / "rows.db"
+    with duckdb.connect(file) as connection:
+        connection.execute("create table t as select 1 as who, 0.5::double as item")
+    closed = duckdb.connect()
+    relation = closed.sql("select 1 as user, 'a' as item")
+    closed.close()
+    return {
+        "pandas": (table.to_pandas().rename(columns={"user": "usr"}), "did you mean 'usr'"),
+        "pandas type": (table.to_pandas().rename(columns={"item": "x", "real": "item"}), "double"),
+        "polars": (pl.DataFrame({"user": [1], "thing": [2]}), r"item= \(--item\)"),
+        "polars type": (pl.DataFrame({"user": [1], "item": [[2]]}), "one row for each item"),
+        "polars lazy": (pl.LazyFrame({"user": [1], "item": [True]}), "has type bool"),
+        "polars plan": (pl.LazyFrame({"user": [1]}).select("nothing"), "could not be read"),
+        "duckdb": (duckdb.sql("select 1 as user, 0.5::double as item"), "double"),
+        "closed": (relation, "its connection is closed"),
+        "parquet twice": (folder / "twice.parquet", "more than one column 'item'"),
+        "parquet": (folder / "other.parquet", "no column 'user'"),
+        "query": (dpsu.Query(f"duckdb:{file}", "select who, item from t"), "no column 'user'"),
+        "query type": (dpsu.Query(f"duckdb:{file}", 'select who as "user", item from t'), "double"),
+        "series": (pd.Series([["a"]]), "pandas Series"),
+    }
+
+
+FAILING = [
+    "pandas", "pandas type", "polars", "polars type", "polars lazy", "polars plan", "duckdb",
+    "closed", "parquet twice", "parquet", "query", "query type", "series",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_schemas_are_refused_before_a_ledger_is_charged(name: str, tmp_path: Path) -> None:
+    data, words = failing_frames(tmp_path)[name]
+    ledger = tmp_path / "ledger.db"
+    with pytest.raises((dpsu.ParameterError, dpsu.DataError), match=words):
+        dpsu.release(data, ledger=ledger, dataset="d", budget=(2, 1e-4), **SURE)
+    # A charge would have made the file.
+    assert not ledger.exists()
+
+
+def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/\xff.csv"
+    Path(os.fsdecode(path)).write_bytes(b"user,item\n1,a\n")
+    with pytest.raises(dpsu.ParameterError, match="rename the file"):
+        dpsu.release(os.fsdecode(path), **SURE)
+
+
+def test_listed_users_have_ids_of_their_own_whatever_is_declared() -> None:
+    data = [[7] for _ in range(400)]
+    found = dpsu.release(data, user_type="integer", item_type="integer", **SURE)
+    assert found.items == (7,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_slow_query_prints_nothing_but_items(terminal: bool, tmp_path: Path) -> None:
+    """DuckDB has a bar of its own for queries that take more than two seconds."""
+    file = tmp_path / "rows.db"
+    with duckdb.connect(file) as connection:
+        connection.execute("create table t as select range as n from range(4000)")
+    slow = (
+        "select n as person, 'bread' as product from t "
+        "where (select sum(hash(a.range + n)) from range(30000) a) >= 0"
+    )
+    command = [
+        sys.executable, "-m", "dpsu", "release", "--source", f"duckdb:{file}", "--query", slow,
+        "--user", "person", "--item", "product", "--epsilon", "1", "--delta", "1e-6", "--quiet",
+    ]  # fmt: skip
+    if not terminal:
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=600)
+        assert done.stdout == b"bread\n"
+        return
+    import pty
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL) as process:
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                chunk = os.read(ours, 1 << 16)
+            except OSError:
+                break
+            if not chunk:
+                break
+            said += chunk
+        assert process.wait(timeout=600) == 0
+    os.close(ours)
+    assert said == b"bread\r\n"
