@@ -12,6 +12,7 @@ import pytest
 import dpsu
 from dpsu import interning
 from dpsu.cells import Column
+from dpsu.errors import DataError
 from dpsu.interning import Interner
 from dpsu.kernels.hashing import hash_word
 
@@ -158,3 +159,15 @@ def test_text_and_integers_do_not_mix() -> None:
         interned([pa.chunked_array([["a"]]), pa.chunked_array([[1]])])
     nothing = pa.chunked_array([pa.nulls(2)])
     assert interned([nothing, pa.chunked_array([[1]]), nothing]) == [None, None, 1, None, None]
+
+
+@pytest.mark.parametrize("bad", [3, 2**31 - 1, -2, -(2**31)])
+@pytest.mark.parametrize("values", [["a", "b", "c"], [1, 2, 3]])
+def test_rows_that_refer_to_cells_a_dictionary_lacks_are_refused(
+    bad: int, values: list[str] | list[int]
+) -> None:
+    """Readers of damaged Parquet files make such columns, and would read beyond their memory."""
+    indices = pa.array([0, bad, 2], pa.int32())
+    column = pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False)
+    with pytest.raises(DataError, match="'item' is damaged"):
+        Interner(Column("item", "item")).prepare(pa.chunked_array([column]))
