@@ -69,6 +69,11 @@ def test_messages_of_different_parts_never_coincide() -> None:
         ("a", 1, 0, b""),
         ("a", 0, 1, b"b"),
         ("", 1, 0, b"ab"),
+        # These coincide as soon as lengths are left out, of all parts or of the purpose alone.
+        ("a", 0, 0, b"\0"),
+        ("a\0", 0, 0, b""),
+        ("a", 0, 0, sized(b"x")),
+        ("a" + 8 * "\0", 0, 9, b"x"),
     ]
     messages = {prefix(p, r, b) + sized(i) for p, r, b, i in parts}
     assert len(messages) == len(parts)
@@ -89,6 +94,22 @@ def test_keys_are_fresh_hidden_and_validated() -> None:
 def test_salts_differ_by_purpose_and_key() -> None:
     salts = {Key.from_insecure_seed(s).salt(p) for s in range(50) for p in ("a", "b", "user order")}
     assert len(salts) == 150
+
+
+def test_purposes_are_apart() -> None:
+    """A salt may be seen, and must not be the coin or the noise of an item of that name."""
+    from dpsu import auto, coins, counts, noise
+    from dpsu.rounds.ngrams import HOW_MANY, WHICH
+
+    key = Key.from_insecure_seed(1)
+    purposes = (
+        coins.PURPOSE, noise.PURPOSE, noise.MORE + noise.PURPOSE, counts.PURPOSE, auto.PURPOSE,
+        noise.MORE + counts.PURPOSE, noise.MORE + auto.PURPOSE, HOW_MANY, WHICH, "salt",
+    )  # fmt: skip
+    assert len(set(purposes)) == len(purposes)
+    for purpose in ("user order", "sample by item"):
+        drawn = [key.digest(other, 0, 0, purpose.encode())[:8] for other in purposes[:-1]]
+        assert key.salt(purpose).to_bytes(8, "big") not in drawn
 
 
 def test_ids_of_one_text_hash_alike_whatever_their_type_or_slice() -> None:
