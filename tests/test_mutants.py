@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -86,9 +85,9 @@ def test_a_hash_chooses_a_dozen_of_the_quick_ones() -> None:
 
 
 @pytest.fixture(scope="session")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mutants.Scratch]:
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> mutants.Scratch:
     """One copy of the tree for each process of tests; what is compiled in it is kept."""
-    yield mutants.Scratch(tmp_path_factory.mktemp("mutants") / "scratch")
+    return mutants.Scratch(tmp_path_factory.mktemp("mutants") / "scratch")
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def test_counts_of_steps_are_those_of_the_local_engine() -> None:
         expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
         assert expected.counts is not None
         job, items = job_of(seed, table, 3, **given), expected.values
-        dealt = [b for b in Deal(job)(iter(table.to_batches(max_chunksize=7)))]
+        dealt = list(Deal(job)(iter(table.to_batches(max_chunksize=7))))
         counted = [
             batch
             for part in clusters.exchanged(dealt, 3, cut)

@@ -342,7 +342,8 @@ def report() -> str:
         "|---|---|---|",
     ]
     for guarantee, some in sorted(by_guarantee.items()):
-        lines.append(f"| [{guarantee.removeprefix('proofs/')}]({guarantee}.md) | {killed(some)} | {len(some)} |")
+        page = f"[{guarantee.removeprefix('proofs/')}]({guarantee}.md)"
+        lines.append(f"| {page} | {killed(some)} | {len(some)} |")
     alive = [m for m in MUTATIONS if last.get(m.name, {}).get("outcome") != KILLED]
     if alive:
         lines += ["", "Not killed:", ""]
