@@ -230,6 +230,18 @@ def count_laplace_threshold(epsilon: Number, delta: Number, max_items: int) -> m
         return 1 - scale * mpmath.log(2 * _share_of_failure(delta, max_items))
 
 
+def hockey_stick(epsilon: Number, squared_shift: Number) -> mpmath.mpf:
+    """Divergence of two unit normals whose means differ by this much, squared, at e^epsilon."""
+    with mpmath.workdps(_WORKING_DIGITS):
+        eps, square = (
+            mpmath.mpf(x.numerator) / x.denominator if isinstance(x, Fraction) else mpmath.mpf(x)
+            for x in (epsilon, squared_shift)
+        )
+        shift = mpmath.sqrt(square)
+        near = mpmath.ncdf(shift / 2 - eps / shift)
+        return near - mpmath.exp(eps) * mpmath.ncdf(-shift / 2 - eps / shift)
+
+
 def gaussian_sigma(epsilon: Number, delta_noise: Number) -> mpmath.mpf:
     """Smallest noise scale for l2 sensitivity 1 (Gopi et al., Proposition 2.2).
 

@@ -13,9 +13,12 @@ from dp_accounting.pld import pld_privacy_accountant
 from scipy.stats import norm
 
 import dpsu
+from dpsu import coins, noise
 from dpsu.accounting import Cost, Shift, cost_of, total
+from dpsu.engines import local
 from dpsu.ngrams import plan_ngrams
 from dpsu.privacy import Privacy
+from tests import reference
 
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
 GAUSSIAN: list[dict[str, Any]] = [
@@ -61,6 +64,99 @@ def test_joint_plans_are_taken_apart(options: dict[str, Any]) -> None:
     twice = total([cost_of(plan)] * 8)
     assert float(twice.gaussian_delta(8.0)) < 8e-6
     assert not math.isinf(twice.gaussian_epsilon(8e-6) or math.inf)
+
+
+class Drawn:
+    """Scales of all Gaussian noise that a release draws: of coins, and in units of counts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.coins: list[float] = []
+        self.noise: list[tuple[str, float]] = []
+        toss, rounded = coins.toss, noise.Noise.rounded
+
+        def tossed(curve: Any, *given: Any) -> Any:
+            self.coins.append(curve.scale)
+            return toss(curve, *given)
+
+        def drawn(self_: noise.Noise, round_: int, scale: float) -> Any:
+            self.noise.append((self_._purpose, scale))
+            return rounded(self_, round_, scale)
+
+        monkeypatch.setattr(coins, "toss", tossed)
+        monkeypatch.setattr(local, "toss", tossed)
+        monkeypatch.setattr(noise.Noise, "rounded", drawn)
+
+    def squared(self, norm: Fraction, unit: int, counted: int) -> Fraction:
+        """Square of the shift by a user of l2 norm sqrt `norm`, who counts for so many items."""
+        shifts = [norm / Fraction(scale) ** 2 for scale in self.coins]
+        for purpose, scale in self.noise:
+            moved = counted if purpose == "count" else norm * unit**2
+            shifts.append(moved / Fraction(scale) ** 2)
+        return sum(shifts, Fraction(0))
+
+
+# Square of the l2 norm of what one user adds, roundings included, by the pages of the policies.
+NORMS: list[tuple[dict[str, Any], Fraction]] = [
+    ({"mechanism": "sieve"}, Fraction(1)),
+    ({"mechanism": "sieve", "rounds": 3, "max_items": 20}, Fraction(1)),
+    ({"mechanism": "sips"}, Fraction(1)),
+    ({"mechanism": "sips", "calibration": "paper", "rounds": 5}, Fraction(1)),
+    ({"mechanism": "weighted-gaussian", "max_items": 9}, Fraction(1)),
+    ({"mechanism": "weighted-gaussian", "max_items": 9, "calibration": "paper"}, Fraction(1)),
+    ({"mechanism": "weighted-gaussian", "max_items": 9, "min_users": 4}, Fraction(1)),
+    ({"mechanism": "count-gaussian", "max_items": 7}, Fraction(7)),
+    ({"mechanism": "count-gaussian", "max_items": 7, "calibration": "paper"}, Fraction(7)),
+    ({"mechanism": "policy-gaussian", "max_items": 9}, (1 + Fraction(1, 2**20)) ** 2),
+    (
+        {"mechanism": "policy-gaussian", "max_items": 9, "calibration": "paper"},
+        (1 + Fraction(1, 2**20)) ** 2,
+    ),
+    ({"mechanism": "reroute", "max_items": 9}, (1 + Fraction(1, 2**12)) ** 2),
+]
+HELD = {u: [f"i{k}" for k in range(1 + u % 6)] for u in range(60)}
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+@pytest.mark.parametrize("counted", [None, 1, 30])
+@pytest.mark.parametrize(("options", "norm"), NORMS, ids=str)
+def test_the_account_has_all_noise_that_is_drawn(
+    options: dict[str, Any],
+    norm: Fraction,
+    counted: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The squared shift against the scales that the engine hands to coins and noise."""
+    drawn = Drawn(monkeypatch)
+    more = {} if counted is None else {"counts": True, "counts_items": counted}
+    made = dpsu.release(HELD, epsilon=2, delta=1e-4, **(options | more))
+    shift = cost_of(made.plan).shift
+    assert shift is not None
+    assert len([1 for purpose, _ in drawn.noise if purpose == "count"]) == (counted is not None)
+    expected = drawn.squared(norm, 1 << 20, counted or 0)
+    assert expected > 0
+    assert expected <= Fraction(shift.squared) <= expected * (1 + Fraction(1, 10**9))
+    # And the noise of the selection is enough for its own share.
+    split = dict(made.plan.delta_split)
+    spent = 0.0 if made.plan.counts is None else made.plan.counts.epsilon
+    if "noise" in split:
+        drawn.noise = [draw for draw in drawn.noise if draw[0] != "count"]
+        alone = drawn.squared(norm, 1 << 20, 0)
+        assert reference.hockey_stick(2 - spent, alone) <= split["noise"]
+    if made.plan.counts is not None:
+        counts = Fraction(counted or 0) / Fraction(made.plan.counts.scale) ** 2
+        assert reference.hockey_stick(spent, counts) <= split["counts"]
+
+
+def test_the_account_of_grams_has_all_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = Drawn(monkeypatch)
+    posts = dict.fromkeys(range(60), "the cat sat on the mat")
+    made = dpsu.ngrams(posts, text="post", epsilon=2, delta=1e-4, longest=3, shares=(1, 3, 2))
+    shift = cost_of(made.plan).shift
+    assert shift is not None
+    assert len(drawn.coins) == 3
+    expected = drawn.squared(Fraction(1), 1, 0)
+    assert expected <= Fraction(shift.squared) <= expected * (1 + Fraction(1, 10**9))
+    assert reference.hockey_stick(2, expected) <= dict(made.plan.delta_split)["noise"]
 
 
 @pytest.mark.parametrize("options", OTHERS)

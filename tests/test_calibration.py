@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -142,6 +143,95 @@ def test_joint_account_against_brute_force(
     assert worst <= delta
     # Not wasteful either: one percent below the threshold the account fails.
     assert joint_cost_on_a_grid(epsilon, sigma, 0.98 * threshold, max_items, lowest, 60) > delta
+
+
+def joint_cost(epsilon: float, sigma: float, threshold: float, t: int, v: float) -> mpmath.mpf:
+    """The account for t novel items of weight v, from its definition, in many digits."""
+    with mpmath.workdps(60):
+        hidden = mpmath.ncdf((mpmath.mpf(threshold) - v) / sigma) ** t
+        squared = max(mpmath.mpf(0), 1 - t * mpmath.mpf(v) ** 2) / mpmath.mpf(sigma) ** 2
+
+        def stick(e: mpmath.mpf) -> mpmath.mpf:
+            if squared == 0:
+                return max(mpmath.mpf(0), 1 - mpmath.exp(e))
+            return reference.hockey_stick(e, squared)
+
+        present = 1 - hidden + hidden * stick(epsilon - mpmath.log(hidden))
+        return max(present, stick(epsilon + mpmath.log(hidden)))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(20.0, 1e-3), (8.0, 0.1)])
+@pytest.mark.parametrize(("max_items", "worst"), [(12, 5), (12, 8), (12, 6)])
+def test_joint_account_where_an_inner_number_of_novel_items_is_worst(
+    epsilon: float, delta: float, max_items: int, worst: int
+) -> None:
+    """With weights of 1/sqrt(worst) at most, no number that the search looks at is the worst."""
+    weight = 1 / math.sqrt(worst)
+    novel = joint.NovelWeights(max_items, weight, weight)
+    sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, novel)
+    costs = [
+        joint_cost(epsilon, sigma, threshold, t, min(weight, 1 / math.sqrt(max(t, 1))))
+        for t in range(max_items + 1)
+    ]
+    assert max(costs) <= delta
+    assert max(costs[1:]) == costs[worst] > 0.999 * delta
+    assert worst not in joint._representatives(max_items)
+    # The account asks for this number and no other.
+    lower = threshold * (1 - 1e-4)
+    assert not joint.is_private(epsilon, delta, sigma, lower, novel, [worst])
+    others = [t for t in range(max_items + 1) if t != worst]
+    assert joint.is_private(epsilon, delta, sigma, lower, novel, others)
+
+
+ALLOWANCES: list[tuple[dict[str, Any], float, float]] = [
+    ({"mechanism": "policy-gaussian"}, 2.0**-20, 1.0),
+    ({"mechanism": "policy-gaussian", "passes": 3}, 2.0**-20, 3.0),
+    ({"mechanism": "reroute"}, 2.0**-12, 1.0),
+    ({"mechanism": "weighted-gaussian"}, 0.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("max_items", [1, 10, 100])
+@pytest.mark.parametrize(("options", "allowance", "passes"), ALLOWANCES, ids=str)
+def test_noise_and_threshold_cover_what_rounding_may_add(
+    options: dict[str, Any], allowance: float, passes: float, max_items: int
+) -> None:
+    """A design for sensitivity 1, all of it stretched by 1 plus the allowance."""
+    for epsilon, delta in ((3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 0.05)):
+        plan = dpsu.plan(epsilon=epsilon, delta=delta, max_items=max_items, **options)
+        lightest = (1 / math.sqrt(max_items) - passes * 2.0**-28) / (1 + allowance)
+        sigma, threshold = joint.joint_scale_and_threshold(
+            epsilon, delta, joint.NovelWeights(max_items, lightest, 1.0)
+        )
+        assert plan.noise_scale == pytest.approx(sigma * (1 + allowance), rel=1e-13)
+        assert plan.threshold == pytest.approx(threshold * (1 + allowance), rel=1e-13)
+
+
+@pytest.mark.parametrize("max_items", [1, 30])
+def test_published_noise_and_threshold_cover_what_rounding_may_add(max_items: int) -> None:
+    stretched = 1 + mpmath.mpf(2) ** -20
+    for epsilon, delta in ((3.0, math.exp(-10)), (1.0, 1e-5)):
+        plan = dpsu.plan(
+            epsilon=epsilon, delta=delta, max_items=max_items, mechanism="policy-gaussian",
+            calibration="paper",
+        )  # fmt: skip
+        sigma = reference.gaussian_sigma(epsilon, mpmath.mpf(delta) / 2) * stretched
+        threshold = reference.gaussian_threshold(epsilon, delta, max_items) * stretched
+        for ours, exact in ((plan.noise_scale, sigma), (plan.threshold, threshold)):
+            assert ours is not None
+            assert exact * (1 - mpmath.mpf(10) ** -13) <= ours <= exact * (1 + mpmath.mpf(10) ** -8)
+
+
+@pytest.mark.parametrize(("options", "allowance", "passes"), ALLOWANCES[:3], ids=str)
+def test_roundings_of_all_users_fit_into_the_allowance(
+    options: dict[str, Any], allowance: float, passes: float
+) -> None:
+    """Less than a unit per item and pass for each user, two for reroute."""
+    for max_items in (1, 100, 10_000):
+        plan = dpsu.plan(epsilon=1, delta=1e-5, max_items=max_items, **options)
+        units = passes * (2.0 if plan.mechanism == "reroute" else 1.0)
+        each = math.sqrt(max_items) * math.ldexp(units, -plan.policy.fraction_bits)
+        assert plan.max_users * each <= allowance
 
 
 def test_joint_account_beats_the_published_split() -> None:

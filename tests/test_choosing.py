@@ -12,6 +12,7 @@ from scipy import stats
 import dpsu
 from dpsu.auto import LIMITS, UNIT, estimate
 from dpsu.calibration import gaussian_scale
+from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
 from dpsu.pairs import Pairs, intern
@@ -192,8 +193,7 @@ CANDIDATES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("fraction", [None, 0.3])
 def test_select_finds_the_better_options(fraction: float | None) -> None:
     """Under a key that draws many runs; under others there may be only one."""
-    repeated = repetition(Privacy(4.0, 1e-5), 5.0)
-    many = next(s for s in range(1000) if repeated.draw(Key.from_insecure_seed(s)) > 12)
+    many = many_runs(Privacy(4.0, 1e-5))
     made = dpsu.select(
         DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction, insecure_seed=many
     )
@@ -250,6 +250,66 @@ def test_the_sample_and_the_others_are_different_people() -> None:
     assert len(parts[0] | parts[1]) == 4000
     assert stats.binomtest(len(parts[0]), 4000, 0.25).pvalue > 1e-9
     assert len(sample) + len(others) == len(pairs)
+
+
+class Watched:
+    """The engine, with a note of whose rows and which key every run of it was given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.people: list[set[Any]] = []
+        self.secrets: list[bytes] = []
+        run = local.run
+
+        def watched(plan: dpsu.Plan, pairs: Pairs, key: Key, **more: Any) -> Any:
+            codes = np.unique(np.concatenate([block.users for block in pairs.blocks]))
+            self.people.append(set(pairs.users.take(codes.astype(np.int64)).values.to_pylist()))
+            self.secrets.append(key.secret)
+            return run(plan, pairs, key, **more)
+
+        monkeypatch.setattr(local, "run", watched)
+
+
+def many_runs(privacy: Privacy) -> int:
+    """A seed under which there are more than twelve runs."""
+    repeated = repetition(privacy, 5.0)
+    return next(s for s in range(1000) if repeated.draw(Key.from_insecure_seed(s)) > 12)
+
+
+def test_users_who_choose_are_not_among_those_who_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the sampled users hold never comes out, however many of them there are."""
+    users, seed = range(4000), many_runs(Privacy(4.0, 1e-5))
+    given: dict[str, Any] = {"epsilon": 4, "delta": 1e-5, "insecure_seed": seed}
+    watched = Watched(monkeypatch)
+    data = {u: ["bread"] for u in users}
+    dpsu.select(data, CANDIDATES[:1], tune_fraction=0.4, **given)
+    *runs, final = watched.people
+    sample = runs[0]
+    assert len(runs) > 12
+    assert all(run == sample for run in runs)
+    assert final == set(users) - sample
+    assert stats.binomtest(len(sample), len(users), 0.4).pvalue > 1e-9
+    # The parts are functions of ids and key: the same people, now with items of their part.
+    data = {u: ["bread", "of the sample" if u in sample else "of the others"] for u in users}
+    made = dpsu.select(data, CANDIDATES[:1], tune_fraction=0.4, **given)
+    assert made.items == ("bread", "of the others")
+    assert watched.people[-1] == final
+
+
+@pytest.mark.parametrize("fraction", [None, 0.4])
+def test_every_run_of_a_selection_has_a_key_of_its_own(
+    fraction: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No run shares the key of another, of the choice itself or of the final release."""
+    seeds = (many_runs(Privacy(4.0, 1e-5)), 5)
+    watched = Watched(monkeypatch)
+    for seed in seeds:
+        dpsu.select(
+            DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction, insecure_seed=seed
+        )
+    assert len(watched.secrets) > 12
+    used = [*watched.secrets, *(Key.from_insecure_seed(seed).secret for seed in seeds)]
+    assert len(set(used)) == len(used)
+    assert {len(secret) for secret in used} == {32}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import dpsu
 from dpsu import interning
 from dpsu.interning import Interner
+from dpsu.kernels.hashing import hash_word
 
 
 def interned(batches: list[pa.ChunkedArray]) -> list[Any]:
@@ -69,6 +71,55 @@ def test_colliding_hashes_are_no_identity(monkeypatch: pytest.MonkeyPatch) -> No
         *words,
         *words[::-1],
     ]
+
+
+WORD = 2**64 - 1
+# The primes of xxHash64.
+P1, P2, P3, P4, P5 = (
+    0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
+)  # fmt: skip
+
+
+def hashed_from(target: int, salt: int) -> int:
+    """The integer whose salted hash is `target`: every step of the hash can be undone."""
+
+    def divided(value: int, prime: int) -> int:
+        return value * pow(prime, -1, 2**64) & WORD
+
+    def rotated(value: int, by: int) -> int:
+        return (value << by | value >> (64 - by)) & WORD
+
+    def unmixed(value: int, by: int) -> int:
+        found = value
+        for _ in range(64 // by + 1):
+            found = value ^ (found >> by)
+        return found
+
+    h = unmixed(target, 32)
+    h = unmixed(divided(h, P3), 29)
+    h = unmixed(divided(h, P2), 33)
+    h = rotated(divided((h - P4) & WORD, P1), 64 - 27) ^ ((salt + P5 + 8) & WORD)
+    word = divided(rotated(divided(h, P1), 64 - 31), P2)
+    assert int(hash_word(np.uint64(word), np.uint64(salt))) == target
+    return word - 2**64 if word >= 2**63 else word
+
+
+@pytest.mark.parametrize("salt", [0, 12345, 2**64 - 1])
+@pytest.mark.parametrize("room", [4, 1 << 12])
+def test_integers_of_one_slot_and_one_mark_stay_apart(
+    salt: int, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Integers made to agree in all of their hash that a table of this size ever looks at."""
+    monkeypatch.setattr(interning, "FIRST_ROOM", room)
+    monkeypatch.setattr(os, "urandom", lambda size: salt.to_bytes(size, "big"))
+    assert Interner("item")._salt == salt
+    mark, slot = 0xABCDEF01, 77
+    values = [hashed_from(mark << 32 | k << 14 | slot, salt) for k in range(200)]
+    beside = [hashed_from(mark << 32 | k << 14 | slot + 1, salt) for k in range(20)]
+    batches = [values[:3], beside, values[3:], values[::-1], beside]
+    got = interned([pa.chunked_array([pa.array(batch, pa.int64())]) for batch in batches])
+    assert got == [value for batch in batches for value in batch]
 
 
 @pytest.mark.parametrize(

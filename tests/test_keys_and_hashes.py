@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +15,13 @@ import xxhash
 from scipy import stats
 
 import dpsu
+from dpsu import auto, coins, counts, noise
+from dpsu.curves import Gaussian
+from dpsu.engines import local
 from dpsu.ids import Ids
 from dpsu.kernels.hashing import digests, hash_strings, hash_word
 from dpsu.keys import Key, prefix, sized
+from dpsu.rounds.ngrams import HOW_MANY, WHICH
 
 
 def packed(strings: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
@@ -96,20 +102,13 @@ def test_salts_differ_by_purpose_and_key() -> None:
     assert len(salts) == 150
 
 
-def test_purposes_are_apart() -> None:
+def test_a_salt_is_nobodys_coin() -> None:
     """A salt may be seen, and must not be the coin or the noise of an item of that name."""
-    from dpsu import auto, coins, counts, noise
-    from dpsu.rounds.ngrams import HOW_MANY, WHICH
-
     key = Key.from_insecure_seed(1)
-    purposes = (
-        coins.PURPOSE, noise.PURPOSE, noise.MORE + noise.PURPOSE, counts.PURPOSE, auto.PURPOSE,
-        noise.MORE + counts.PURPOSE, noise.MORE + auto.PURPOSE, HOW_MANY, WHICH, "salt",
-    )  # fmt: skip
-    assert len(set(purposes)) == len(purposes)
     for purpose in ("user order", "sample by item"):
-        drawn = [key.digest(other, 0, 0, purpose.encode())[:8] for other in purposes[:-1]]
-        assert key.salt(purpose).to_bytes(8, "big") not in drawn
+        for other in (coins.PURPOSE, noise.PURPOSE, counts.PURPOSE, auto.PURPOSE):
+            drawn = key.digest(other, 0, 0, purpose.encode())
+            assert key.salt(purpose).to_bytes(8, "big") != drawn[:8]
 
 
 def test_ids_of_one_text_hash_alike_whatever_their_type_or_slice() -> None:
@@ -138,3 +137,157 @@ def test_a_release_holds_no_secret() -> None:
     assert again.items == result.items
     assert again.plan == result.plan
     assert set(vars(result)) <= {"plan", "values", "counts", "prior_share", "items", "_lookup"}
+
+
+class Drawn:
+    """Everything that a release draws under its keys, by the stage that draws it.
+
+    `blocks` are draws for many items at once, `messages` single ones; both with the key.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.stage = "around"
+        self.blocks: list[tuple[str, bytes]] = []
+        self.messages: set[tuple[str, bytes]] = set()
+        single = Key.digest
+
+        def many(secret: bytes, start: bytes, *more: Any) -> Any:
+            self.blocks.append((self.stage, secret + start))
+            return digests(secret, start, *more)
+
+        def one(key: Key, purpose: str, round_: int, block: int, item: bytes) -> bytes:
+            message = key.secret + prefix(purpose, round_, block) + sized(item)
+            self.messages.add((self.stage, message))
+            return single(key, purpose, round_, block, item)
+
+        monkeypatch.setattr(noise, "digests", many)
+        monkeypatch.setattr(coins, "digests", many)
+        monkeypatch.setattr(Key, "digest", one)
+        for module, name in ((local, "run"), (local, "count"), (auto, "estimate")):
+            monkeypatch.setattr(module, name, self._staged(name, getattr(module, name)))
+
+    def _staged(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def staged(*given: Any, **more: Any) -> Any:
+            self.stage = name
+            try:
+                return function(*given, **more)
+            finally:
+                self.stage = "around"
+
+        return staged
+
+
+WORDS = "the cat sat on the mat and the dog sat on the cat"
+HELD = {u: [f"i{k}" for k in range(1 + u % 6)] for u in range(80)}
+COUNTED: dict[str, Any] = {"epsilon": 8, "delta": 0.1, "insecure_seed": 3, "counts": True}
+RELEASES: dict[str, tuple[set[str], Callable[[], dpsu.Release]]] = {
+    "sieve": ({"run", "count"}, lambda: dpsu.release(HELD, **COUNTED)),
+    "sips": ({"run", "count"}, lambda: dpsu.release(HELD, mechanism="sips", **COUNTED)),
+    "policy": (
+        {"run", "count"},
+        lambda: dpsu.release(HELD, mechanism="policy-gaussian", max_items=3, **COUNTED),
+    ),
+    "listed users": (
+        {"run", "count", "around"},
+        lambda: dpsu.release(list(HELD.values()), **COUNTED),
+    ),
+    "auto": (
+        {"run", "count", "estimate"},
+        lambda: dpsu.release(HELD, mechanism="auto", auto_budget=0.3, **COUNTED),
+    ),
+    "grams": (
+        {"around"},
+        lambda: dpsu.ngrams(
+            dict.fromkeys(range(80), WORDS), text="post", epsilon=8, delta=0.1, insecure_seed=3
+        ),
+    ),
+    "select": (
+        {"run", "around"},
+        lambda: dpsu.select(
+            HELD, [{"mechanism": "sieve"}, {"mechanism": "sips"}], epsilon=8, delta=0.1,
+            tune_fraction=0.3, insecure_seed=4,
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RELEASES)
+def test_no_two_draws_of_a_release_share_their_randomness(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round, the counts, the estimates and every single draw has a purpose of its own."""
+    stages, release = RELEASES[kind]
+    drawn = Drawn(monkeypatch)
+    assert len(release())
+    assert stages <= {stage for stage, _ in drawn.messages} | {stage for stage, _ in drawn.blocks}
+    assert len(drawn.blocks) > 1
+    starts = [start for _, start in drawn.blocks]
+    assert len(set(starts)) == len(starts)
+    assert not any(message.startswith(start) for _, message in drawn.messages for start in starts)
+    # Salts are asked for again within a stage, and never in another one.
+    assert len({message for _, message in drawn.messages}) == len(drawn.messages)
+
+
+def test_purposes_differ() -> None:
+    drawn_by_item = [noise.PURPOSE, counts.PURPOSE, auto.PURPOSE]
+    purposes = [
+        *drawn_by_item, *(noise.MORE + purpose for purpose in drawn_by_item), coins.PURPOSE,
+        HOW_MANY, WHICH, "salt", "repetitions", "candidate", "key of run", "key of final",
+        "listed user",
+    ]  # fmt: skip
+    assert len(set(purposes)) == len(purposes)
+
+
+def test_noise_of_counts_is_independent_of_what_chose_the_items() -> None:
+    """Of 20,000 items under one key; a correlation beyond 0.06 has a chance below 1e-16."""
+    items = Ids(pa.array([f"item {k}" for k in range(20_000)], pa.large_string()))
+    key = Key.from_insecure_seed(8)
+    ones = np.full(len(items), 1 << 10, np.int64)
+    evidence = noise.Noise(key, items)
+    drawn: dict[str, np.ndarray] = {
+        "counts": counts.design_counts(1.0, 1e-5, 30).noise(items, key),
+        "estimates": noise.Noise(key, items, auto.PURPOSE).rounded(0, 20.0),
+        "coins": coins.toss(Gaussian(1.0, 1.0), ones, 10, items, key),
+        "coins of the next round": coins.toss(Gaussian(1.0, 1.0), ones, 10, items, key, 1),
+    } | {f"evidence of round {k}": evidence.rounded(k, 20.0) for k in range(6)}
+    correlated = np.corrcoef([values.astype(np.float64) for values in drawn.values()])
+    assert (np.abs(correlated - np.eye(len(drawn))) < 0.06).all()
+    # The same words in another scale would show.
+    wider = evidence.rounded(2, 35.0)
+    assert np.corrcoef(wider, drawn["evidence of round 2"])[0, 1] > 0.9
+
+
+def test_a_key_takes_all_of_32_bytes_of_the_operating_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So many are asked for, and whichever of them changes, the key is another."""
+    import os
+    import random
+    import secrets
+
+    tape, asked = bytearray(range(32)), [0]
+
+    def source(size: int | None = None) -> bytes:
+        size = 32 if size is None else size
+        first = asked[0]
+        asked[0] += size
+        return bytes(tape[first : first + size])
+
+    monkeypatch.setattr(os, "urandom", source)
+    monkeypatch.setattr(random, "_urandom", source)
+    monkeypatch.setattr(secrets, "token_bytes", source)
+
+    def drawn() -> bytes:
+        asked[0] = 0
+        secret = Key.from_os().secret
+        assert asked[0] == 32
+        return secret
+
+    keys = {drawn()}
+    for place in range(32):
+        tape[place] ^= 1
+        keys.add(drawn())
+        tape[place] ^= 1
+    assert drawn() in keys
+    assert len(keys) == 33
+    assert {len(secret) for secret in keys} == {32}

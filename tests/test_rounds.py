@@ -23,7 +23,7 @@ from dpsu.rounds.boundary import crossing_at_most, make_phase
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import Sieve, design_sieve, shapes
 from dpsu.rounds.sips import design_sips
-from tests import looking
+from tests import looking, reference
 
 UNIT = float(1 << 20)
 
@@ -79,6 +79,42 @@ def test_constants_of_the_sieve(
     assert sum(split.values()) == pytest.approx(delta)
     assert sum(split.values()) <= delta * (1 + 1e-15)
     assert sum(share for phase in sieve.phases for share in phase.shares) <= 1.0
+
+
+class Recorded:
+    """No noise, and a note of the scale that each round asked for."""
+
+    scales: dict[int, float]
+
+    def __init__(self, key: Key, items: Ids) -> None:
+        Recorded.scales, self._n = {}, len(items)
+
+    def rounded(self, round_: int, scale: float) -> np.ndarray:
+        assert round_ not in self.scales
+        self.scales[round_] = scale
+        return np.zeros(self._n, np.int64)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 6, 14, 40])
+@pytest.mark.parametrize("sizes", [(1, 0), (50, 0), (300, 3000)], ids=str)
+def test_noise_of_all_looks_together_is_what_its_share_of_delta_asks_for(
+    rounds: int, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user of norm 1 in every look, against the scales that the engine really draws with."""
+    monkeypatch.setattr(noise_module, "Noise", Recorded)
+    ids = Ids(pa.array(range(2), pa.int64()))
+    for epsilon, delta in ((0.1, 1e-9), (1.0, 1e-5), (3.0, math.exp(-10)), (8.0, 0.1)):
+        sieve, split = design_sieve(
+            epsilon, delta, rounds=rounds, max_items=sizes[0], scout_items=sizes[1]
+        )
+        sieve.run(looking.looks_of([[0, 1], [0]], 2), ids, looking.KEY)
+        assert sorted(Recorded.scales) == list(range(rounds))
+        units = [int(sieve.unit) / Fraction(scale) for scale in Recorded.scales.values()]
+        squared = sum((unit**2 for unit in units), Fraction(0))
+        assert reference.hockey_stick(epsilon, squared) <= split["noise"]
+        # With one percent less noise it would not be enough.
+        assert reference.hockey_stick(epsilon, squared / Fraction(99, 100) ** 2) > split["noise"]
+        assert math.fsum(split.values()) <= delta * (1 + 1e-15)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 6, 14, 40])
@@ -230,6 +266,45 @@ def test_words_at_the_edges_of_cells() -> None:
                 unsure += not certain
     assert unsure > 10
     assert checked > 300
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0, 2.0**21])
+@pytest.mark.parametrize("purpose", ["evidence", "count"])
+def test_noise_at_the_edges_of_cells_is_that_of_all_bits(
+    scale: float, purpose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that only further bits can decide, through the class that mechanisms draw from."""
+    import mpmath
+
+    key, round_ = Key.from_insecure_seed(6), 5
+    cells = [*range(-12, 13), int(3 * scale), -int(4 * scale)]
+    with mpmath.workprec(600):
+
+        def edge(cell: int) -> Any:
+            return mpmath.ncdf((mpmath.mpf(cell) - mpmath.mpf(1) / 2) / mpmath.mpf(scale))
+
+        near = {int(mpmath.floor(edge(c) * 2**64)) + k for c in cells for k in (-1, 0, 1)}
+        words = sorted(word for word in near if 0 <= word < 2**64)
+        expected = []
+        for at, word in enumerate(words):
+            more = key.digest(f"more {purpose}", round_, 0, f"item {at}".encode())
+            uniform = mpmath.mpf((word << 256) | int.from_bytes(more, "big")) / 2**320
+            # The quantile in many digits: no edge is within 2^-320 of these numbers.
+            normal = -mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * uniform)
+            cell = int(mpmath.floor(normal * mpmath.mpf(scale) + mpmath.mpf(1) / 2))
+            assert edge(cell) < uniform < edge(cell + 1) - mpmath.mpf(2) ** -320
+            expected.append(cell)
+    drawn = np.zeros((len(words), 4), np.uint64)
+    drawn[:, round_ % 4] = words
+    monkeypatch.setattr(noise_module, "digests", lambda *given: drawn)
+    items = Ids(pa.array([f"item {at}" for at in range(len(words))], pa.large_string()))
+    found = noise_module.Noise(key, items, purpose).rounded(round_, scale)
+    assert found.tolist() == expected
+    # Without further bits some of them would have been guessed, and guessed wrong.
+    guess, sure = np.empty(len(words), np.int64), np.empty(len(words), bool)
+    round_gaussians(drawn[:, round_ % 4].copy(), scale, guess, sure)
+    assert (guess != expected).any()
+    assert sure[guess != expected].sum() == 0
 
 
 @pytest.mark.parametrize(("word", "sign"), [(0, -1), (2**64 - 1, 1)])

@@ -13,15 +13,21 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.engines import local
 from dpsu.engines.courses import course_of
+from dpsu.engines.looks import LocalLooks
 from dpsu.engines.parcels import GIVEN, arrived, pack, sent, unpack
 from dpsu.engines.steps import FAILED, Blur, Count, Deal, Guarded, Job
 from dpsu.engines.turns import Ask, Listen
 from dpsu.ids import Ids
 from dpsu.inputs import public
+from dpsu.inputs.reading import read
 from dpsu.kernels import threads
 from dpsu.keys import Key
-from tests import clusters
+from dpsu.noise import Noise
+from dpsu.pairs import intern
+from dpsu.rounds import Sieve
+from tests import clusters, looking
 
 KINDS = ("text-text", "int-int", "int-text", "text-int")
 
@@ -78,6 +84,56 @@ def test_counts_of_steps_are_those_of_the_local_engine() -> None:
         noisy = pa.Table.from_batches(Blur(job)(iter(sums.to_batches()))).to_pylist()
         found = {row["item"]: row["number"] for row in noisy}
         assert found == dict(zip(expected.items, expected.counts.to_pylist(), strict=True))
+
+
+def coarse(plan: dpsu.Plan) -> dpsu.Plan:
+    """The same in halves of a weight, so that most round to nothing, with boundaries noise crosses."""
+    assert isinstance(plan.selection, Sieve)
+    phases = tuple(
+        replace(phase, boundary=tuple(0.3 * bound for bound in phase.boundary))
+        for phase in plan.selection.phases
+    )
+    return replace(plan, selection=replace(plan.selection, fraction_bits=1, phases=phases))
+
+
+def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
+    """What a second reading of the sieve releases, with the noise of the key."""
+    plan, key = job.plan, job.key
+    assert isinstance(plan.selection, Sieve)
+    sieve = plan.selection
+    rows = read(table, user="user", item="item", count=None, counted=False, key=key)
+    pairs = intern(rows)
+    items = local.group(plan, pairs, key)[1]
+    scales = {look.round: sieve.scale(look) for look in sieve.looks()}
+
+    def looks() -> LocalLooks:
+        users, ordered, held = local.group(plan, pairs, key)
+        return LocalLooks(held, users, ordered, key)
+
+    def noise(round_: int) -> np.ndarray:
+        return Noise(key, items).rounded(round_, scales[round_])
+
+    released = looking.run(sieve, looks, noise, len(items), trap)[0]
+    return sorted(items.take(np.flatnonzero(released)).values.to_pylist())
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+@pytest.mark.parametrize("scouting", [0, 8])
+def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None:
+    """Being in a set is what counts, on one machine and on a cluster: noise may release it."""
+    rng, cut = np.random.default_rng(5), random.Random(5)
+    held_only = 0
+    for seed in range(12):
+        table = clusters.random_table(rng, KINDS[seed % 4], users=40)
+        options = {"mechanism": "sieve", "max_items": 6, "scout_items": scouting, "rounds": 5}
+        job = job_of(seed, table, int(rng.integers(1, 5)), **options)
+        job = replace(job, plan=coarse(job.plan))
+        careful = read_again(table, job, None)
+        rows = read(table, user="user", item="item", count=None, counted=False, key=job.key)
+        assert local.run(job.plan, intern(rows), job.key).to_pylist() == careful
+        assert clusters.released(table, job, cut, 2) == careful
+        held_only += careful != read_again(table, job, "positive weight instead of membership")
+    assert held_only > 5
 
 
 def test_public_knowledge_travels() -> None:
