@@ -71,6 +71,8 @@ def test_integers_are_hashed_by_their_digits() -> None:
 def test_messages_of_different_parts_never_coincide() -> None:
     parts = [
         ("a", 1, 0, b"b"),
+        ("a", 2, 0, b"b"),
+        ("a", 1, 1, b"b"),
         ("ab", 1, 0, b""),
         ("a", 1, 0, b""),
         ("a", 0, 1, b"b"),

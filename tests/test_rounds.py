@@ -210,9 +210,9 @@ def test_rounded_noise_has_its_law(scale: float) -> None:
 
 def test_noise_of_every_round_is_its_own() -> None:
     """One call of the PRF serves several rounds; none of them has the words of another."""
-    items = Ids(pa.array([f"item {k}" for k in range(500)], pa.large_string()))
+    items = Ids(pa.array([f"item {k}" for k in range(200)], pa.large_string()))
     made = noise_module.Noise(Key.from_insecure_seed(3), items)
-    drawn = np.array([made.rounded(k, 1e12) for k in range(11)])
+    drawn = np.array([made.rounded(k, 1e9) for k in range(11)])
     assert len(np.unique(drawn)) == drawn.size
 
 
@@ -443,6 +443,19 @@ def test_weights_of_a_user_have_norm_at_most_one_and_respect_caps() -> None:
         assert Fraction(int(weights.max())) <= Fraction(caps[n]) * Fraction(shape) * int(UNIT)
         norm = math.sqrt(sum((w / UNIT) ** 2 for w in weights.tolist()))
         assert norm > 0.999 or weights.max() / UNIT > 0.999 * caps[n] * shape - 1e-4
+
+
+def test_shares_of_a_user_have_norm_at_most_one() -> None:
+    """However many of its items are left, sampled or not, and whatever was released."""
+    rng = np.random.default_rng(8)
+    sips, _ = design_sips(1.0, 1e-5, rounds=3, max_items=7, fraction_bits=30)
+    for n in range(1, 30):
+        looks = looking.looks_of([list(range(n))], n)
+        released = rng.random(n) < rng.choice([0.0, 0.3])
+        for round_ in range(3):
+            weights = looks.share(released, sips.max_items, sips.given(), round_)
+            assert sum(int(w) ** 2 for w in weights) <= 1 << 60
+            assert np.count_nonzero(weights) == min(7, int((~released).sum()))
 
 
 def test_attention_depends_on_the_item_alone() -> None:

@@ -24,15 +24,15 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -142,6 +142,9 @@ class Scratch:
             if path.is_file():
                 shutil.copy2(path, self.tree / path.name)
         self._sets: dict[tuple[str, ...], Verdict] = {}
+        self._version = 10**9
+        self._running: subprocess.Popen[str] | None = None
+        self.stopped = False
         self._refuse_another_tree()
 
     def _refuse_another_tree(self) -> None:
@@ -175,36 +178,51 @@ class Scratch:
             shutil.rmtree(cache, ignore_errors=True)
         copy = self.tree / path.relative_to(ROOT)
         copy.write_text(weaker, encoding="utf-8")
+        # Bytecode and compiled code are known by size and time of their source: no two versions of
+        # a file may have the same.
+        self._version += 1
+        os.utime(copy, (self._version, self._version))
         try:
             return self._run(mutation.tests, cache)
         finally:
-            # With its old time as well: the warm cache goes by that.
+            # With its old time as well: what was kept of it fits again.
             shutil.copy2(path, copy)
 
+    def stop(self) -> None:
+        """End the run that is under way, and begin no other."""
+        self.stopped = True
+        if self._running is not None:
+            os.killpg(self._running.pid, signal.SIGKILL)
+
     def _run(self, tests: tuple[str, ...], cache: Path) -> Verdict:
+        if self.stopped:
+            return Verdict(ERROR, 0.0, "it was stopped")
         command = [
             sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=line", "--no-header",
-            "-p", "no:cacheprovider", "-p", "no:xdist", f"--deselect={STAMPS}", *tests,
+            "-p", "no:cacheprovider", f"--deselect={STAMPS}", *tests,
         ]  # fmt: skip
         began = time.monotonic()
         with subprocess.Popen(
             command, cwd=self.tree, env=self._environment(cache), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         ) as running:  # fmt: skip
+            self._running = running
             try:
                 said, _ = running.communicate(timeout=LONGEST)
             except subprocess.TimeoutExpired:
-                os.killpg(running.pid, 9)
+                os.killpg(running.pid, signal.SIGKILL)
                 return Verdict(ERROR, LONGEST, "it did not end")
+            finally:
+                self._running = None
         return _judged(running.returncode, said, time.monotonic() - began)
 
     def _environment(self, cache: Path) -> dict[str, str]:
         kept = {name: v for name, v in os.environ.items() if not name.startswith("PYTEST_")}
         return kept | {
             "PYTHONPATH": f"{self.tree / 'src'}{os.pathsep}{self.tree}",
-            # Two versions of a file may have one size and one second: no bytecode of either.
-            "PYTHONDONTWRITEBYTECODE": "1",
             "NUMBA_CACHE_DIR": str(cache),
+            # Starting them takes longer than most tests.
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "DPSU_SKIP_SPARK": "1",
             "COLUMNS": "400",
         }
@@ -225,16 +243,6 @@ def _judged(code: int, said: str, seconds: float) -> Verdict:
     return Verdict(ERROR, seconds, (said.strip().splitlines() or ["no words"])[-1])
 
 
-@contextmanager
-def scratch_copies(jobs: int) -> Iterator[SimpleQueue[Scratch]]:
-    """Scratch copies for so many workers, gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="dpsu-mutants-") as folder:
-        free: SimpleQueue[Scratch] = SimpleQueue()
-        for job in range(jobs):
-            free.put(Scratch(Path(folder) / str(job)))
-        yield free
-
-
 def verdicts(
     mutations: Sequence[Mutation], jobs: int, told: Any = lambda mutation, verdict: None
 ) -> dict[str, Verdict]:
@@ -244,14 +252,24 @@ def verdicts(
     sets: dict[tuple[str, ...], list[Mutation]] = {}
     for mutation in mutations:
         sets.setdefault(mutation.tests, []).append(mutation)
-    with scratch_copies(jobs) as free, ThreadPoolExecutor(jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="dpsu-mutants-") as folder,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
+        copies = [Scratch(Path(folder) / str(job)) for job in range(jobs)]
+        free: SimpleQueue[Scratch] = SimpleQueue()
+        for copy in copies:
+            free.put(copy)
 
         def work(some: list[Mutation]) -> None:
             scratch = free.get()
             try:
                 for mutation in some:
-                    found[mutation.name] = scratch.tried(mutation)
-                    told(mutation, found[mutation.name])
+                    verdict = scratch.tried(mutation)
+                    if scratch.stopped:
+                        return
+                    found[mutation.name] = verdict
+                    told(mutation, verdict)
             finally:
                 free.put(scratch)
 
@@ -259,7 +277,10 @@ def verdicts(
             for done in [pool.submit(work, some) for some in sets.values()]:
                 done.result()
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            # Stopped: nothing of it goes on.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for copy in copies:
+                copy.stop()
             raise
     return {mutation.name: found[mutation.name] for mutation in mutations}
 
@@ -383,6 +404,9 @@ def main() -> None:
     if given.list:
         _list(mutations)
         return
+
+    # A run in the background does not hear of Ctrl-C: it ends in order when it is told to end.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
 
     def told(mutation: Mutation, verdict: Verdict) -> None:
         _tell(mutation, verdict)
