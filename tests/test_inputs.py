@@ -229,6 +229,20 @@ def test_public_items_are_removed_before_bounding() -> None:
     assert set(result.items) == {*known, "unknown"}
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_public_items_come_out_whoever_holds_them(mechanism: str) -> None:
+    """All of them and nothing of one user, whether nobody, one user or everybody holds them."""
+    known = ["nobody's", "one user's", "everybody's"]
+    data = {u: ["everybody's", f"own {u}"] for u in range(20)}
+    for more in ([], ["one user's"]):
+        data[7] = ["everybody's", "own 7", *more]
+        result = dpsu.release(
+            data, epsilon=1, delta=1e-9, mechanism=mechanism, max_items=2, public_items=known,
+            insecure_seed=1,
+        )  # fmt: skip
+        assert result.items == tuple(sorted(known))
+
+
 def test_integer_items_take_public_items_and_priors_as_text(tmp_path: Path) -> None:
     rows = make_rows("int")
     (tmp_path / "known.txt").write_text("1\n2\n999\n")

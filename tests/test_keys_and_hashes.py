@@ -276,7 +276,7 @@ def test_a_key_takes_all_of_32_bytes_of_the_operating_system(
         return bytes(tape[first : first + size])
 
     monkeypatch.setattr(os, "urandom", source)
-    monkeypatch.setattr(random, "_urandom", source)
+    monkeypatch.setattr(random, "_urandom", source, raising=False)
     monkeypatch.setattr(secrets, "token_bytes", source)
 
     def drawn() -> bytes:

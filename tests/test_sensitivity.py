@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.counts import design_counts
+from dpsu.engines import local
+from dpsu.engines.looks import LocalLooks
+from dpsu.ids import Ids, integers
+from dpsu.inputs.reading import read
 from dpsu.keys import Key
+from dpsu.pairs import intern
 from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
-from tests.databases import Users, policy_weights, random_users, weights_of
+from tests import looking
+from tests.databases import Users, contributions, policy_weights, random_users, weights_of
 
 ITEMS = 7
 COARSE = 4  # few bits make every rounding matter
@@ -175,3 +185,87 @@ def test_whole_engine_in_l2(mechanism: str) -> None:
         if len(fewer) == len(data) - 1:
             moved = [float(more.get(i, 0) - less.get(i, 0)) for i in more.keys() | less.keys()]
             assert sum(m * m for m in moved) <= budget + 1e-9
+
+
+TWELVE = {f"i{k}": 1 for k in range(12)}
+BOUNDED: list[dict[str, Any]] = [
+    {"mechanism": name, "max_items": 3}
+    for name in (
+        "count-laplace", "count-gaussian", "weighted-laplace", "weighted-gaussian",
+        "policy-laplace", "policy-gaussian", "reroute",
+    )
+] + [{"mechanism": "greedy", "cutoff": 1, "max_items": 3}]  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", [None, {"i1": 9, "i3": 4, "i5": 2, "i7": 1}], ids=str)
+@pytest.mark.parametrize("options", BOUNDED, ids=str)
+def test_no_user_keeps_more_items_than_it_may(
+    options: dict[str, Any], prior: dict[str, int] | None
+) -> None:
+    """By hash or by a prior: of twelve items, exactly three have weight, at whatever key."""
+    plan = dpsu.plan(epsilon=1, delta=1e-5, prior=prior, **options)
+    # Greedy users vote for one item each; together they go through all that one of them keeps.
+    users = 6 if plan.mechanism == "greedy" else 1
+    for seed in range(20):
+        data = {f"u{u}": TWELVE for u in range(users)}
+        weights = weights_of(plan, data, Key.from_insecure_seed(seed), prior=prior)
+        assert len(weights) == 3
+        if prior is not None:
+            assert set(weights) == {"i1", "i3", "i5"}
+
+
+def test_no_user_keeps_more_items_than_it_may_in_rounds() -> None:
+    """First and later sets of sieve, rounds of sips and noisy counts."""
+    shares = np.array([0, *range(9, 0, -1)], np.int64)
+    for n_items in range(4, 13):
+        looks = looking.looks_of([list(range(n_items))], n_items)
+        for round_ in range(3):
+            weights = looks.share(np.zeros(n_items, bool), 3, shares, round_)
+            assert sorted(weights[weights > 0].tolist()) == [shares[3]] * 3
+        assert looks.choose(4, None).sum() == 4
+        attention = np.linspace(0.1, 1.0, n_items)
+        assert looks.choose(3, attention).sum() == 3
+        assert looks.choose(2, np.ones(n_items)).sum() == 2
+        users = Ids(integers(np.zeros(1, np.int64)))
+        items = Ids(integers(np.arange(n_items, dtype=np.int64)))
+        held = contributions([list(range(n_items))], n_items)
+        counted = design_counts(1.0, 1e-5, 3).holders(held, users, items, looking.KEY)
+        assert sorted(counted.tolist()) == [0] * (n_items - 3) + [1] * 3
+
+
+def kept_by_one(data: dict[str, dict[str, int]], key: Key) -> list[set[str]]:
+    """Items of "x" that its samples keep: for weights, in two rounds of sips, in sieve, in counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pairs = intern(read(data, user="user", item="item", count=None, counted=False, key=key))
+    plan = dpsu.plan(
+        epsilon=1, delta=1e-5, mechanism="count-gaussian", max_items=3, counts=True, counts_items=3
+    )
+    found = [set(weights_of(plan, data, key))]
+    users, items, held = local.group(plan, pairs, key)
+    looks = LocalLooks(held, users, items, key)
+    shares = np.array([0, *range(9, 0, -1)], np.int64)
+    for round_ in range(2):
+        shared = looks.share(np.zeros(len(items), bool), 3, shares, round_)
+        found.append(set(items.take(np.flatnonzero(shared)).values.to_pylist()))
+    present = looks.choose(3, None)
+    found.append(set(items.take(np.flatnonzero(present)).values.to_pylist()))
+    # Of what was released, only the others hold the first ones.
+    released = pa.array(["j0", "j1", *(f"i{k}" for k in range(12))], pa.large_string())
+    counted = local.holders(plan, pairs, released, key)
+    found.append(set(released.filter(pa.array(counted > 0)).to_pylist()))
+    return [{item for item in kept if item.startswith("i")} for kept in found]
+
+
+def test_what_a_user_keeps_depends_on_nobody_else() -> None:
+    """Samples go by ids: others with other items, before and after it, change nothing."""
+    rng = np.random.default_rng(9)
+    for seed in range(15):
+        key = Key.from_insecure_seed(seed)
+        others = {f"u{u}": {f"j{i}": 1 for i in [0, *rng.choice(40, 4)]} for u in range(9)}
+        names = ["x", *others]
+        rng.shuffle(names)
+        many = {name: TWELVE if name == "x" else others[name] for name in names}
+        alone = kept_by_one({"x": TWELVE}, key)
+        assert [len(kept) for kept in alone] == [3] * 5
+        assert kept_by_one(many, key) == alone
