@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit bench papers docs clean
+.PHONY: demo test lint audit mutants bench papers docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -26,6 +26,12 @@ lint: $(VENV)/.test
 
 audit: $(VENV)/.test
 	$(BIN)/dpsu audit --markdown docs/audit.md
+	$(BIN)/python -m tools.pages
+
+# Weakens every guarantee on purpose, one change at a time, and sees whether a test notices.
+mutants: $(VENV)/.test
+	$(BIN)/python -m tools.mutants --jobs 2 --record
+	$(BIN)/python -m tools.pages
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/speed.py S M

@@ -169,6 +169,16 @@ def test_other_noise_is_added_up(options: dict[str, Any]) -> None:
     assert cost_of(plan) == Cost(Privacy(1.0, 1e-6))
 
 
+def test_plans_chosen_from_the_data_have_no_gaussian_account() -> None:
+    data = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(300)}
+    given: dict[str, Any] = {"epsilon": 2, "delta": 1e-5}
+    estimated = dpsu.release(data, mechanism="auto", auto_budget=0.1, **given).plan
+    selected = dpsu.select(data, [SURE], **given).plan
+    for plan in (estimated, selected):
+        assert cost_of(plan) == Cost(Privacy(2.0, 1e-5))
+    assert cost_of(dpsu.plan(mechanism=estimated.mechanism, **given)).shift is not None
+
+
 def test_grams_are_gaussian() -> None:
     plan = plan_ngrams(text="body", epsilon=1, delta=1e-6, longest=3)
     assert float(total([cost_of(plan)]).gaussian_delta(1.0)) == pytest.approx(1e-6, rel=0.01)

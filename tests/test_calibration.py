@@ -92,6 +92,21 @@ def test_rounding_is_outward_and_small(epsilon: float, delta: float) -> None:
         )
 
 
+def test_rounding_of_shares_is_in_the_published_threshold() -> None:
+    """A novel item may weigh one unit more than its share, in every pass."""
+    for size in (1, 7, 100):
+        exact = calibration.laplace_threshold(1.0, 1e-5, size, 0.0)
+        assert calibration.laplace_threshold(1.0, 1e-5, size, 1e-3) >= exact + 1e-3
+    options = {"epsilon": 1.0, "delta": 1e-5, "calibration": "paper", "max_items": 1}
+    plain = dpsu.plan(mechanism="weighted-laplace", **options)  # type: ignore[arg-type]
+    for passes in (1, 9):
+        plan = dpsu.plan(mechanism="policy-laplace", passes=passes, **options)  # type: ignore[arg-type]
+        assert plan.threshold is not None
+        assert plain.threshold is not None
+        unit = 2.0**-plan.policy.fraction_bits
+        assert plan.threshold >= plain.threshold + passes * unit
+
+
 def joint_cost_on_a_grid(
     epsilon: float, sigma: float, threshold: float, max_items: int, lowest: float, points: int
 ) -> float:

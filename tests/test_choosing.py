@@ -238,6 +238,27 @@ def test_a_selection_tells_what_it_cost(fraction: float | None) -> None:
     assert dpsu.Plan.from_json(made.plan.to_json()) == made.plan
 
 
+@pytest.mark.parametrize("fraction", [None, 0.3])
+def test_every_run_has_the_budget_of_a_run(
+    fraction: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen at the engine: all runs but a final one on other people have their part only."""
+    from dpsu.engines import local
+
+    spent: list[Privacy] = []
+    run = local.run
+
+    def watched(plan: dpsu.Plan, *given: Any, **options: Any) -> Any:
+        spent.append(plan.privacy)
+        return run(plan, *given, **options)
+
+    monkeypatch.setattr(local, "run", watched)
+    dpsu.select(DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction)
+    runs = spent if fraction is None else spent[:-1]
+    assert set(runs) == {repetition(Privacy(4.0, 1e-5), 5.0).run}
+    assert fraction is None or spent[-1] == Privacy(4.0, 1e-5)
+
+
 def test_the_sample_and_the_others_are_different_people() -> None:
     key = Key.from_insecure_seed(1)
     pairs = held({f"u{u}": [f"i{k}" for k in range(1 + u % 5)] for u in range(4000)}, key)

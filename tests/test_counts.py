@@ -140,6 +140,16 @@ def test_items_of_fewer_users_have_no_weight(options: dict[str, Any]) -> None:
     assert plan.needed[0.5] >= free.needed[0.5] + 4 - 1e-9
 
 
+@pytest.mark.parametrize("mechanism", ["count-gaussian", "weighted-gaussian"])
+def test_a_minimum_of_users_takes_the_published_account(mechanism: str) -> None:
+    """What is left of novel items above the minimum has no lower bound, which the joint one needs."""
+    options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "mechanism": mechanism}
+    plan = dpsu.plan(min_users=3, **options)
+    assert plan.curve == dpsu.plan(calibration="paper", **options).curve
+    assert plan.theorem == "gaussian"
+    assert dpsu.plan(min_users=1, **options).theorem == "gaussian-joint"
+
+
 @pytest.mark.parametrize("mechanism", ["policy-gaussian", "reroute", "sips", "sieve"])
 def test_where_a_minimum_is_not_proved_it_is_refused(mechanism: str) -> None:
     with pytest.raises(dpsu.ParameterError, match="has no option min_users"):

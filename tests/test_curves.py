@@ -49,9 +49,7 @@ def test_published_values_of_the_optimal_selector() -> None:
     assert ours == pytest.approx([0.1282, 0.3484, 0.7603, 0.9118, 0.9676], abs=1e-4)
 
 
-@given(epsilons, deltas)
-@settings(max_examples=100, deadline=None)
-def test_optimal_is_its_recursion(epsilon: float, delta: float) -> None:
+def follows_its_recursion(epsilon: float, delta: float) -> None:
     curve = Optimal(epsilon, delta)
     last = min(60, 3 * curve.switch + 3)
     for n in {1, 2, 3, curve.switch - 1, curve.switch, curve.switch + 1, last}:
@@ -61,6 +59,33 @@ def test_optimal_is_its_recursion(epsilon: float, delta: float) -> None:
             low, high = curve.exact(Fraction(n), 200)
             scaled = mpmath.ldexp(exact, 200)
             assert low <= scaled <= high
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+def test_optimal_is_its_recursion(epsilon: float, delta: float) -> None:
+    follows_its_recursion(epsilon, delta)
+
+
+@given(epsilons, deltas)
+@settings(max_examples=100, deadline=None)
+def test_optimal_is_its_recursion_everywhere(epsilon: float, delta: float) -> None:
+    follows_its_recursion(epsilon, delta)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+def test_nothing_comes_of_nothing(epsilon: float, delta: float) -> None:
+    for curve in curves(epsilon, delta):
+        assert curve.probability(0.0) == 0.0
+        assert curve.exact(Fraction(0), 64) == (0, 0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+def test_a_sensitivity_is_a_unit_of_weight(epsilon: float, delta: float) -> None:
+    one, seven = TruncatedLaplace(epsilon, delta), TruncatedLaplace(epsilon, delta, 7.0)
+    for weight in (0.25, 1.0, one.threshold, 1.5 * one.threshold, 3 * one.threshold):
+        expected = pytest.approx(one.probability(weight), rel=1e-9)
+        assert seven.probability(7 * weight) == expected
+        assert seven.exact(Fraction(7 * weight), 200)[1] / 2.0**200 == expected
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)

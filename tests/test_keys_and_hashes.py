@@ -71,10 +71,17 @@ def test_integers_are_hashed_by_their_digits() -> None:
 def test_messages_of_different_parts_never_coincide() -> None:
     parts = [
         ("a", 1, 0, b"b"),
+        ("a", 2, 0, b"b"),
+        ("a", 1, 1, b"b"),
         ("ab", 1, 0, b""),
         ("a", 1, 0, b""),
         ("a", 0, 1, b"b"),
         ("", 1, 0, b"ab"),
+        # These coincide as soon as lengths are left out, of all parts or of the purpose alone.
+        ("a", 0, 0, b"\0"),
+        ("a\0", 0, 0, b""),
+        ("a", 0, 0, sized(b"x")),
+        ("a" + 8 * "\0", 0, 9, b"x"),
     ]
     messages = {prefix(p, r, b) + sized(i) for p, r, b, i in parts}
     assert len(messages) == len(parts)
@@ -95,6 +102,15 @@ def test_keys_are_fresh_hidden_and_validated() -> None:
 def test_salts_differ_by_purpose_and_key() -> None:
     salts = {Key.from_insecure_seed(s).salt(p) for s in range(50) for p in ("a", "b", "user order")}
     assert len(salts) == 150
+
+
+def test_a_salt_is_nobodys_coin() -> None:
+    """A salt may be seen, and must not be the coin or the noise of an item of that name."""
+    key = Key.from_insecure_seed(1)
+    for purpose in ("user order", "sample by item"):
+        for other in (coins.PURPOSE, noise.PURPOSE, counts.PURPOSE, auto.PURPOSE):
+            drawn = key.digest(other, 0, 0, purpose.encode())
+            assert key.salt(purpose).to_bytes(8, "big") != drawn[:8]
 
 
 def test_ids_of_one_text_hash_alike_whatever_their_type_or_slice() -> None:

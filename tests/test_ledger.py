@@ -178,6 +178,16 @@ def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) 
     assert [e.state for e in ledger.account("visits").entries] == ["unfinished"] * 2
 
 
+def test_what_was_not_finished_counts(ledger: Ledger) -> None:
+    """Three releases that never came to an end leave no room for a fourth."""
+    open_ = ledger.spending("visits", budget=(3, 1e-5))
+    for _ in range(3):
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+    assert {e.state for e in ledger.account("visits").entries} == {"unfinished"}
+    with pytest.raises(dpsu.BudgetError):
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+
+
 def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "ledger": ledger,

@@ -107,10 +107,12 @@ def samples(users: list[str], items: list[str], max_items: int) -> dict[str, set
     }
 
 
-def test_a_sample_ignores_everybody_else() -> None:
+@pytest.mark.parametrize("n_items", [60, 900])
+def test_a_sample_ignores_everybody_else(n_items: int) -> None:
+    """Nor does it matter which items, and so which codes, are gone with somebody who leaves."""
     rng = np.random.default_rng(1)
     users = [f"u{rng.integers(20)}" for _ in range(600)]
-    items = [f"i{rng.integers(60)}" for _ in range(600)]
+    items = [f"i{rng.integers(n_items)}" for _ in range(600)]
     whole = samples(users, items, 5)
     assert all(len(sample) == 5 for sample in whole.values())
     for gone in sorted(set(users)):

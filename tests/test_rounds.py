@@ -150,6 +150,39 @@ def test_shares_of_sips() -> None:
     assert whole == pytest.approx(gaussian_scale(3.0, math.exp(-10) / 2) ** 2)
 
 
+@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("rounds", [1, 3, 7])
+def test_deltas_of_sips_add_up(rounds: int, published: bool) -> None:
+    """Novel items of all rounds together, and the noise of all rounds together, within delta."""
+    from dpsu.calibration import novel_at_most
+    from dpsu.normal import hockey_stick_at_most
+
+    sips, _ = design_sips(
+        1.0, 1e-5, rounds=rounds, max_items=20, fraction_bits=30, published=published
+    )
+    shift = math.sqrt(math.fsum(1.0 / curve.scale**2 for curve in sips.curves))
+    for t in range(21):
+        novel = math.fsum(
+            novel_at_most(curve.scale, curve.threshold, t, 1.0 / math.sqrt(t))
+            for curve in sips.curves
+            if t
+        )
+        assert novel + hockey_stick_at_most(1.0, shift) <= 1e-5 * (1 + 1e-9)
+
+
+def test_boundaries_leave_room_for_rounding() -> None:
+    """Rounded noise may lie half a unit above the noise that the boundary was made for."""
+    for unit in (4.0, 64.0):
+        sigma, shares = 2.0, (0.2, 0.3, 0.5)
+        options: dict[str, Any] = {"max_items": 5, "delta": 1e-4, "cap": 0.5, "exponent": 0.0}
+        phase = make_phase(shares, shapes(3), sigma, unit, **options)
+        fine = make_phase(shares, shapes(3), sigma, 2.0**40, **options)
+        spent = 0.0
+        for share, coarse, bound in zip(shares, phase.boundary, fine.boundary, strict=True):
+            spent += share
+            assert coarse >= bound + 0.5 * spent / unit
+
+
 @pytest.mark.parametrize("scale", [0.4, 1.7, 25.0])
 def test_rounded_noise_has_its_law(scale: float) -> None:
     """At p = 1e-12; the same data reject scales that are 1.3 and 0.7 times as large."""
@@ -173,6 +206,38 @@ def test_rounded_noise_has_its_law(scale: float) -> None:
     assert (again[2] == drawn).all()
     for other in again[:2]:
         assert abs(np.corrcoef(drawn, other)[0, 1]) < 0.02
+
+
+def test_noise_of_every_round_is_its_own() -> None:
+    """One call of the PRF serves several rounds; none of them has the words of another."""
+    items = Ids(pa.array([f"item {k}" for k in range(200)], pa.large_string()))
+    made = noise_module.Noise(Key.from_insecure_seed(3), items)
+    drawn = np.array([made.rounded(k, 1e9) for k in range(11)])
+    assert len(np.unique(drawn)) == drawn.size
+
+
+def test_more_bits_of_noise_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bits that decide a cell belong to no other round, block or purpose."""
+    asked: list[tuple[str, int, int, bytes]] = []
+    digest = Key.digest
+
+    def watched(self: Key, *parts: Any) -> bytes:
+        asked.append(parts)
+        return digest(self, *parts)
+
+    monkeypatch.setattr(Key, "digest", watched)
+    key = Key.from_insecure_seed(1)
+    # No bit of the first word is set: it does not tell how far out the noise is.
+    for round_ in (0, 3):
+        for purpose in ("evidence", "count"):
+            noise_module.decide(0, 1e-3, 0, key, round_, b"x", purpose)
+            assert asked
+            first = {(p, g, 0, b"x") for p in ("evidence", "count") for g in range(9)}
+            assert not first & set(asked)
+            assert {parts[0] for parts in asked} == {f"more {purpose}"}
+            assert [parts[2] for parts in asked] == list(range(len(asked)))
+            assert {parts[1] for parts in asked} == {round_}
+            asked.clear()
 
 
 def test_words_at_the_edges_of_cells() -> None:
@@ -378,6 +443,19 @@ def test_weights_of_a_user_have_norm_at_most_one_and_respect_caps() -> None:
         assert Fraction(int(weights.max())) <= Fraction(caps[n]) * Fraction(shape) * int(UNIT)
         norm = math.sqrt(sum((w / UNIT) ** 2 for w in weights.tolist()))
         assert norm > 0.999 or weights.max() / UNIT > 0.999 * caps[n] * shape - 1e-4
+
+
+def test_shares_of_a_user_have_norm_at_most_one() -> None:
+    """However many of its items are left, sampled or not, and whatever was released."""
+    rng = np.random.default_rng(8)
+    sips, _ = design_sips(1.0, 1e-5, rounds=3, max_items=7, fraction_bits=30)
+    for n in range(1, 30):
+        looks = looking.looks_of([list(range(n))], n)
+        released = rng.random(n) < rng.choice([0.0, 0.3])
+        for round_ in range(3):
+            weights = looks.share(released, sips.max_items, sips.given(), round_)
+            assert sum(int(w) ** 2 for w in weights) <= 1 << 60
+            assert np.count_nonzero(weights) == min(7, int((~released).sum()))
 
 
 def test_attention_depends_on_the_item_alone() -> None:

@@ -17,7 +17,7 @@ from dpsu.engines import local
 from dpsu.engines.courses import course_of
 from dpsu.engines.looks import LocalLooks
 from dpsu.engines.parcels import GIVEN, arrived, pack, sent, unpack
-from dpsu.engines.steps import FAILED, Deal, Guarded, Job
+from dpsu.engines.steps import FAILED, Blur, Count, Deal, Guarded, Job
 from dpsu.engines.turns import Ask, Listen
 from dpsu.ids import Ids
 from dpsu.inputs import public
@@ -60,6 +60,30 @@ def test_steps_release_what_the_local_engine_releases(
         assert clusters.released(table, job, cut, int(rng.integers(1, 5))) == list(expected)
         found += len(expected)
     assert found > 50
+
+
+def test_counts_of_steps_are_those_of_the_local_engine() -> None:
+    """Users count in their buckets; noise is of the item, held or not."""
+    rng, cut = np.random.default_rng(5), random.Random(5)
+    for seed, kind in enumerate(KINDS):
+        table = clusters.random_table(rng, kind)
+        given: dict[str, Any] = {"mechanism": "weighted-gaussian", "max_items": 4}
+        given |= {"counts": True, "counts_items": 2}
+        expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
+        assert expected.counts is not None
+        job, items = job_of(seed, table, 3, **given), expected.values
+        dealt = list(Deal(job)(iter(table.to_batches(max_chunksize=7))))
+        counted = [
+            batch
+            for part in clusters.exchanged(dealt, 3, cut)
+            for batch in Count(job, items)(iter(part))
+        ]
+        nobody = pa.table({"item": items.cast(job.item_type), "number": [0] * len(items)})
+        sums = pa.concat_tables([nobody, pa.Table.from_batches(counted, nobody.schema)])
+        sums = sums.group_by("item").aggregate([("number", "sum")]).combine_chunks()
+        noisy = pa.Table.from_batches(Blur(job)(iter(sums.to_batches()))).to_pylist()
+        found = {row["item"]: row["number"] for row in noisy}
+        assert found == dict(zip(expected.items, expected.counts.to_pylist(), strict=True))
 
 
 def coarse(plan: dpsu.Plan) -> dpsu.Plan:

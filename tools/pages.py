@@ -37,6 +37,7 @@ def pages() -> dict[Path, str]:
         DOCS / "papers.md": _papers(),
         DOCS / "spark.md": _spark(),
         DOCS / "forecast.md": _forecast(),
+        DOCS / "audit.md": _audit(),
     }
 
 
@@ -106,11 +107,19 @@ def _forecast() -> str:
     return _filled("forecast.md", {"measured": forecasts.table(result)})
 
 
+def _audit() -> str:
+    from tools import mutants
+
+    # `make audit` writes the page anew, and what follows its tables is added here.
+    return _filled("audit.md", {"mutations": mutants.report()})
+
+
 def _filled(page: str, tables: dict[str, str]) -> str:
     """A page that is written by hand, around tables of what was measured."""
     text = (DOCS / page).read_text(encoding="utf-8")
     for name, made in tables.items():
-        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        before, found, rest = text.partition(f"<!-- {name} -->\n")
+        before = before if found else f"{before}\n"
         _, _, after = rest.partition(f"<!-- end of {name} -->\n")
         text = f"{before}<!-- {name} -->\n\n{made}\n\n<!-- end of {name} -->\n{after}"
     return text

@@ -65,6 +65,11 @@ def stamp_of(covers: tuple[str, ...]) -> str:
 
 def body_of(name: str) -> str:
     """The code behind a dotted name, without comments, docstrings and formatting."""
+    return ast.dump(_stripped(find(name)[1]))
+
+
+def find(name: str) -> tuple[Path, ast.AST]:
+    """The file that a dotted name leads to, and the function, class or constant in it."""
     parts = name.split(".")
     for split in range(len(parts) - 1, 0, -1):
         path = SOURCE.joinpath(*parts[:split]).with_suffix(".py")
@@ -74,7 +79,7 @@ def body_of(name: str) -> str:
             node: ast.AST = _tree(path)
             for part in parts[split:]:
                 node = _member(node, part, name)
-            return ast.dump(_stripped(node))
+            return path, node
     raise ValueError(f"there is no module for {name}")
 
 
