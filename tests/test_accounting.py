@@ -19,6 +19,7 @@ from scipy.stats import norm
 import dpsu
 from dpsu import coins, noise
 from dpsu.accounting import Cost, Shift, cost_of, total
+from dpsu.auto import Hints
 from dpsu.engines import local
 from dpsu.ngrams import plan_ngrams
 from dpsu.privacy import Privacy
@@ -172,11 +173,13 @@ def test_other_noise_is_added_up(options: dict[str, Any]) -> None:
 def test_plans_chosen_from_the_data_have_no_gaussian_account() -> None:
     data = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(300)}
     given: dict[str, Any] = {"epsilon": 2, "delta": 1e-5}
-    estimated = dpsu.release(data, mechanism="auto", auto_budget=0.1, **given).plan
+    estimated = dpsu.plan(mechanism="auto", hints=Hints(50_000, 30.0, 0.2, 1e-6), **given)
+    assert estimated.mechanism == "sieve"
     selected = dpsu.select(data, [SURE], **given).plan
     for plan in (estimated, selected):
         assert cost_of(plan) == Cost(Privacy(2.0, 1e-5))
-    assert cost_of(dpsu.plan(mechanism=estimated.mechanism, **given)).shift is not None
+    for mechanism in (estimated.mechanism, selected.mechanism):
+        assert cost_of(dpsu.plan(mechanism=mechanism, **given)).shift is not None
 
 
 def test_grams_are_gaussian() -> None:

@@ -353,8 +353,9 @@ def report() -> str:
         "## Mutations",
         "",
         f"Of {len(MUTATIONS)} mutations that each weaken a guarantee on purpose, tests killed "
-        f"**{killed(MUTATIONS)}** ({killed(MUTATIONS) / len(MUTATIONS):.0%}) when `make mutants` "
-        "last tried them all. Each is one change of one function, listed with its reason and its "
+        f"**{killed(MUTATIONS)}** ({killed(MUTATIONS) / len(MUTATIONS):.0%}) when each was "
+        "last tried; `make mutants` tries them all. Each is one change of one function, listed "
+        "with its reason and its "
         "tests in `tools/mutations.toml`. The check that proofs were read against the code notices "
         "any change and does not count. A dozen of them, other ones with every commit, are tried "
         "in `make test`.",
