@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.soak import data, promises
+from tools.soak.batches import everything_said, in_batches, leaks, unexpected
 from tools.soak.cases import Attack, Room, Verdict
-from tools.soak.files import _everything, _leaks, _where
-from tools.soak.running import HUNG, in_child
 
 SILENCE = 240.0  # seconds for one call
 # Internal, or the callbacks of whoever calls: their own errors are their own.
@@ -59,19 +58,21 @@ def _zoo() -> list[Any]:
     import pyarrow as pa
 
     return [
-        None, True, False, 0, 1, -1, 2, 3, 7, 2**31, 2**63, 2**70, -(2**70), 0.0, 0.5, 1.5, -0.5, 1e-320,
-        1e308, math.nan, math.inf, -math.inf, 1j, decimal.Decimal("0.5"), decimal.Decimal("nan"),
-        fractions.Fraction(1, 3), "", " ", "x", "1", "user", "item", "a\nb", "\0", "\ud800", "é" * 500,
-        "nowhere.csv", "rows.csv", "known.txt", "sieve", "greedy", "auto", "tight", "words", "1-3",
-        "regex:(", "4GB", b"", b"x", bytearray(b"x"), [], [1], [None], ["a", None], ["a", 1], [[1, 2]],
-        (), (1,), (1, 2), (1.0, 1e-6), (0, -1), ("a", "b"), {}, {"a": 1}, {1: "a"}, {"a": None}, {None: 1},
-        {"a": ["b"]}, {"a": {"b": -1}}, set(), {1}, frozenset(), range(3), _Strange(), _Strange, len,
-        (lambda text: 5), (lambda text: ["a", 1]), (lambda: 1), Path(), Path("nowhere"), Path("rows.csv"),
-        np.float64(0.5), np.float32(math.nan), np.int64(3), np.bool_(True), np.array([1.0]), np.array([]),
-        np.array([[1, 2]]), np.array(["a"], object), pa.array([1]), pa.scalar(1), pa.table({"a": [1]}),
-        pa.table({"user": [1.5], "item": [None]}), pa.table({"user": [[1]], "item": [{"a": 1}]}),
-        datetime.date(2020, 1, 1), datetime.timedelta(1), Ellipsis, NotImplemented, Exception("x"),
-        io.StringIO("a,b"), memoryview(b"x"), slice(1), type, warnings,
+        None, True, False, 0, 1, -1, 2, 3, 7, 2**31, 2**63, 2**70, -(2**70), 0.0, 0.5, 1.5, -0.5,
+        1e-320, 1e308, math.nan, math.inf, -math.inf, 1j, decimal.Decimal("0.5"),
+        decimal.Decimal("nan"), fractions.Fraction(1, 3), "", " ", "x", "1", "user", "item",
+        "a\nb", "\0", "\ud800", "é" * 500, "nowhere.csv", "rows.csv", "known.txt", "sieve",
+        "greedy", "auto", "tight", "words", "1-3", "regex:(", "4GB", b"", b"x", bytearray(b"x"),
+        [], [1], [None], ["a", None], ["a", 1], [[1, 2]], (), (1,), (1, 2), (1.0, 1e-6), (0, -1),
+        ("a", "b"), {}, {"a": 1}, {1: "a"}, {"a": None}, {None: 1}, {"a": ["b"]}, {"a": {"b":
+        -1}}, set(), {1}, frozenset(), range(3), _Strange(), _Strange, len, (lambda text: 5),
+        (lambda text: ["a", 1]), (lambda: 1), Path(), Path("nowhere"), Path("rows.csv"),
+        np.float64(0.5), np.float32(math.nan), np.int64(3), np.bool_(True), np.array([1.0]),
+        np.array([]), np.array([[1, 2]]), np.array(["a"], object), pa.array([1]), pa.scalar(1),
+        pa.table({"a": [1]}), pa.table({"user": [1.5], "item": [None]}), pa.table({"user": [[1]],
+        "item": [{"a": 1}]}), datetime.date(2020, 1, 1), datetime.timedelta(1), Ellipsis,
+        NotImplemented, Exception("x"), io.StringIO("a,b"), memoryview(b"x"), slice(1), type,
+        warnings,
     ]  # fmt: skip
 
 
@@ -108,40 +109,26 @@ def _write(path: Any) -> None:
 
 
 def _run(seeds: Sequence[int], room: Room) -> list[Verdict]:
-    """One child for all seeds; where it crashes, another goes on behind the call that did it."""
-    verdicts: list[Verdict] = []
-    while len(verdicts) < len(seeds):
-        folder = room.fresh()
-        left = seeds[len(verdicts) :]
-        told, code = in_child(_batch(left, folder), SILENCE)
-        for line in told:
-            seed, _, trouble = line.partition(" ")
-            verdicts.append(Verdict(int(seed), 1, [trouble] if trouble else []))
-        if len(told) < len(left):
-            what = "it hung" if code == HUNG else f"the process ended with {code}"
-            verdicts.append(Verdict(left[len(told)], 1, [what]))
-    return verdicts
+    return in_batches(seeds, room, _prepare, SILENCE)
 
 
-def _batch(seeds: Sequence[int], folder: Path) -> Callable[[Callable[[str], None]], None]:
-    def work(tell: Callable[[str], None]) -> None:
-        os.chdir(folder)
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        zoo, doors = _zoo(), _doors()
-        for seed in seeds:
-            for path in folder.iterdir():
-                path.unlink() if path.is_file() else None
-            (folder / "rows.csv").write_bytes(data.as_csv(5))
-            (folder / "known.txt").write_text("known\n", encoding="utf-8")
-            rng = random.Random(seed)
-            troubles = _typed(rng) if rng.random() < 0.3 else _called(rng, zoo, doors)
-            one = "; ".join(troubles).replace("\n", " ").encode("utf-8", "backslashreplace")
-            tell(f"{seed} {one.decode()}" if one else f"{seed}")
+def _prepare(folder: Path) -> Callable[[int], list[str]]:
+    os.chdir(folder)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    zoo, doors = _zoo(), _doors()
 
-    return work
+    def case(seed: int) -> list[str]:
+        for path in folder.iterdir():
+            if path.is_file():
+                path.unlink()
+        (folder / "rows.csv").write_bytes(data.as_csv(5))
+        (folder / "known.txt").write_text("known\n", encoding="utf-8")
+        rng = random.Random(seed)
+        return _typed(rng) if rng.random() < 0.3 else _called(rng, zoo, doors)
+
+    return case
 
 
 def _called(
@@ -167,11 +154,11 @@ def _called(
         try:
             door(**arguments)
         except dpsu.DpsuError as error:
-            troubles += _leaks(_everything(error), "said in an error")
+            troubles += leaks(everything_said(error), "said in an error")
             # Nothing of the data decides whether an option fits.
             early = "data" not in wrong and isinstance(error, dpsu.ParameterError)
         except Exception as error:
-            troubles.append(f"{type(error).__name__}: {_where(error)}")
+            troubles.append(unexpected(error))
             early = "data" not in wrong
     kept = not {"ledger", "dataset", "budget"} & set(wrong)
     if name != "ledger" and "ledger" in arguments and kept and early:
@@ -205,8 +192,8 @@ def _typed(rng: random.Random) -> list[str]:
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except BaseException as error:
-            troubles.append(f"{type(error).__name__}: {_where(error)}")
-    said = streams[1].buffer.getvalue().decode(errors="replace")  # type: ignore[attr-defined]
+            troubles.append(unexpected(error))
+    said = streams[1].buffer.getvalue().decode(errors="replace")
     troubles += promises.said_wrongly(said)
     troubles += [] if code in (0, 1, 2) else [f"it ended with {code}"]
     if code == 2 and promises.entries(Path(LEDGER)):

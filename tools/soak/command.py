@@ -149,7 +149,7 @@ def _clear(room: Room) -> None:
 
 def _hear(streams: dict[int, int], found: dict[str, dict[str, Any]], deadline: float) -> None:
     """Add up what the workers tell; whoever is far too late is stopped, and that is bad too."""
-    heard = {stream: b"" for stream in streams}
+    heard = dict.fromkeys(streams, b"")
     while heard:
         ready, _, _ = select.select(list(heard), [], [], max(0.0, deadline - time.monotonic()))
         if not ready:

@@ -12,22 +12,22 @@ import os
 import random
 import resource
 import tempfile
-import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tools.soak import data
+from tools.soak.batches import everything_said, in_batches, leaks, unexpected
 from tools.soak.cases import Attack, Room, Verdict
-from tools.soak.running import HUNG, in_child
 
 USERS = 60
 SILENCE = 180.0  # seconds for one file
 ROOM_TO_GROW = 3 << 30
 # What tends to mean something to a parser.
 TOKENS = (
-    b"\x00", b"\xff" * 4, b"\x00" * 8, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x80\x80\x80\x80\x80\x01",
+    b"\x00", b"\xff" * 4, b"\x00" * 8, b"\xff" * 8, b"\x7f\xff\xff\xff",
+    b"\x80\x80\x80\x80\x80\x01",
     b'"', b"\n", b"\r", b",", b"\t", b"\\", b"{", b"}", b"[", b":", b"null", b"NaN", b"1e999",
     b"-9223372036854775809", b"\xed\xa0\x80", b"\xc3", b"\xef\xbb\xbf", b"PAR1", b"PARE",
     b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"user,item\n", b'{"user":', b'"item":', b"\\ud800",
@@ -45,40 +45,25 @@ OPTIONS: tuple[Mapping[str, Any], ...] = (
 
 
 def _run(seeds: Sequence[int], room: Room) -> list[Verdict]:
-    """One child for all seeds; where it crashes, another goes on behind the file that did it."""
-    verdicts: list[Verdict] = []
-    folder = room.fresh()
-    while len(verdicts) < len(seeds):
-        left = seeds[len(verdicts) :]
-        told, code = in_child(_batch(left, folder), SILENCE)
-        for line in told:
-            seed, _, trouble = line.partition(" ")
-            verdicts.append(Verdict(int(seed), 1, [trouble] if trouble else []))
-        if len(told) < len(left):
-            what = "it hung" if code == HUNG else f"the process ended with {code}"
-            seed = left[len(told)]
-            verdicts.append(Verdict(seed, 1, [f"{describe(seed)}: {what}"]))
-    return verdicts
+    return in_batches(seeds, room, _prepare, SILENCE)
 
 
-def _batch(seeds: Sequence[int], folder: Path) -> Callable[[Callable[[str], None]], None]:
-    def work(tell: Callable[[str], None]) -> None:
-        _limit_memory()
-        with tempfile.TemporaryFile(dir=folder) as said:
-            # Libraries print to these without asking Python.
-            os.dup2(said.fileno(), 1)
-            os.dup2(said.fileno(), 2)
-            originals = valid_files()
-            for seed in seeds:
-                said.truncate(0)
-                said.seek(0)
-                troubles = _case(seed, originals, folder)
-                said.seek(0)
-                troubles += _leaks(said.read().decode(errors="replace"), "printed")
-                one = "; ".join(troubles).replace("\n", " ")
-                tell(f"{seed} {describe(seed)}: {one}" if one else f"{seed}")
+def _prepare(folder: Path) -> Callable[[int], list[str]]:
+    _limit_memory()
+    said = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+    # Libraries print to these without asking Python.
+    os.dup2(said.fileno(), 1)
+    os.dup2(said.fileno(), 2)
+    originals = valid_files()
 
-    return work
+    def case(seed: int) -> list[str]:
+        said.seek(0)
+        said.truncate()
+        troubles = _case(random.Random(seed), originals, folder)
+        said.seek(0)
+        return troubles + leaks(said.read().decode(errors="replace"), "printed")
+
+    return case
 
 
 def _limit_memory() -> None:
@@ -88,19 +73,10 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def describe(seed: int) -> str:
-    """Which file, damage and options a seed stands for."""
-    rng = random.Random(seed)
-    name = rng.choice(NAMES)
-    return f"{name}, options {dict(rng.choice(OPTIONS))}"
-
-
-def _case(seed: int, originals: Mapping[str, bytes], folder: Path) -> list[str]:
+def _case(rng: random.Random, originals: Mapping[str, bytes], folder: Path) -> list[str]:
     import dpsu
 
-    rng = random.Random(seed)
-    name = rng.choice(NAMES)
-    options = rng.choice(OPTIONS)
+    name, options = rng.choice(NAMES), rng.choice(OPTIONS)
     content = damaged(originals[name], originals, rng, parquet="parquet" in name)
     path = folder / f"rows{name[name.index('.') :]}"
     path.write_bytes(content)
@@ -112,38 +88,14 @@ def _case(seed: int, originals: Mapping[str, bytes], folder: Path) -> list[str]:
             troubles += _must_not_come_out(found.items, path, options)
             found.report()
         except dpsu.DpsuError as error:
-            troubles += _leaks(_everything(error), "said in an error")
+            troubles += leaks(everything_said(error), "said in an error")
         except Exception as error:
-            troubles.append(f"{type(error).__name__}: {_where(error)}")
-            troubles += _leaks(_everything(error), "said in an error")
+            troubles += [unexpected(error), *leaks(everything_said(error), "said in an error")]
     for warning in told:
-        troubles += _leaks(str(warning.message), "said in a warning")
+        troubles += leaks(str(warning.message), "said in a warning")
         if not issubclass(warning.category, dpsu.DataWarning):
             troubles.append(f"warns of {warning.category.__name__}: {str(warning.message)[:100]}")
-    return troubles
-
-
-def _everything(error: BaseException) -> str:
-    """What an error says, with everything that is chained to it."""
-    said, link = "", error
-    while link is not None:
-        said += f"{link!r} {link} {getattr(link, '__notes__', '')}"
-        link = link.__cause__ or link.__context__  # type: ignore[assignment]
-    return said
-
-
-def _leaks(said: str, how: str) -> list[str]:
-    piece = data.private_piece(said)
-    return [] if piece is None else [f"a private value (…{piece}…) is {how}: {said[:300]!r}"]
-
-
-def _where(error: BaseException) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    ours = [f for f in traceback.extract_tb(error.__traceback__) if "dpsu" in f.filename][-1]
-    return (
-        f"{str(error)[:120]!r} at {Path(last.filename).name}:{last.lineno}, from "
-        f"{Path(ours.filename).name}:{ours.lineno}"
-    )
+    return [f"{name}, {dict(options)}: {trouble}" for trouble in troubles]
 
 
 def _must_not_come_out(
@@ -226,7 +178,7 @@ def _swap(content: bytearray, at: int, rng: random.Random) -> None:
 
 
 ACCIDENTS = (_flip, _flip, _overwrite, _insert, _truncate, _cut, _double, _swap)
-PARQUET = {
+PARQUET: Mapping[str, Mapping[str, Any]] = {
     "plain.parquet": {"use_dictionary": False, "compression": "NONE"},
     "dictionary.parquet": {"compression": "NONE"},
     "snappy.parquet": {"compression": "SNAPPY", "row_group_size": 50},

@@ -72,7 +72,7 @@ def _in_child(read: int, *, stdout: bool, fresh: bool) -> Callable[[], None]:
         if not stdout:
             os.close(1)
             if not fresh:
-                sys.stdout = None  # type: ignore[assignment]
+                sys.stdout = None
 
     return close
 

@@ -185,24 +185,22 @@ def _left_behind(task: Task, folder: Path) -> list[str]:
 
 
 def _about_the_ledger(task: Task, ledger: Path, ended: Ended, items: str, report: str) -> list[str]:
-    wrote = items in (NEW, PART) or report == NEW
     found = entries(ledger)
     if isinstance(found, str):
         return [f"ledger: {found}"]
-    states = found[1 if task.charged_before else 0 :]
-    if task.charged_before and not found:
-        return ["ledger: an earlier entry is gone"]
-    if len(states) > 1:
-        return ["ledger: charged twice"]
-    if wrote and not states:
-        return [f"ledger: nothing was charged, items {items}, report {report}"]
+    states = found[1:] if task.charged_before else found
+    wrote = items in (NEW, PART) or report == NEW
     complete = items == NEW and (task.report is None or report == NEW)
-    if DONE in states and not complete:
-        return [f"ledger: it says done, items {items}, report {report}"]
     excused = "on record as unfinished" in ended.stderr
-    if ended.code == 0 and DONE not in states and not excused:
-        return [f"ledger: {states} after a run that ended with 0"]
-    return []
+    wrong = {
+        "an earlier entry is gone": task.charged_before and not found,
+        "charged twice": len(states) > 1,
+        "nothing was charged": wrote and not states,
+        "it says done": DONE in states and not complete,
+        f"{states} after success": ended.code == 0 and DONE not in states and not excused,
+    }
+    told = f"items {items}, report {report}"
+    return [f"ledger: {what}, {told}" for what, is_so in wrong.items() if is_so]
 
 
 def entries(ledger: Path) -> list[str] | str:

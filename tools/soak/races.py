@@ -57,14 +57,14 @@ def _case(seed: int, rng: random.Random, room: Room) -> Verdict:
     return Verdict(seed, processes * each, [f"{how}: {trouble}" for trouble in troubles])
 
 
-def _forked(work: Callable[[Callable[[bytes], None]], None], write: int) -> int:
+def _forked(work: Callable[[Callable[[bytes], object]], None], write: int) -> int:
     child = os.fork()
     if child:
         return child
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        work(lambda told: None if os.write(write, told) else None)
+        work(lambda told: os.write(write, told))
         code = 0
     finally:
         os._exit(code)
@@ -72,7 +72,7 @@ def _forked(work: Callable[[Callable[[bytes], None]], None], write: int) -> int:
 
 def _spend(
     ledger: Path, budget: tuple[float, float], each: int, moment: float,
-    tell: Callable[[bytes], None], *, whole: bool,
+    tell: Callable[[bytes], object], *, whole: bool,
 ) -> None:  # fmt: skip
     """Charge again and again; `whole` releases something each time too."""
     import dpsu
@@ -97,7 +97,7 @@ def _spend(
             tell(OTHER)
 
 
-def _watch(ledger: Path, budget: tuple[float, float], tell: Callable[[bytes], None]) -> None:
+def _watch(ledger: Path, budget: tuple[float, float], tell: Callable[[bytes], object]) -> None:
     """Look at the account all the time; leave with 3 if it is ever wrong."""
     import dpsu
 

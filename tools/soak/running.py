@@ -53,7 +53,7 @@ def warm_up() -> None:
 
     pairs = data.rows(300)
     for mechanism, options in data.CERTAIN.items():
-        typed = (
+        typed: dict[str, Any] = (
             {options[0].removeprefix("--").replace("-", "_"): int(options[1])} if options else {}
         )
         found = dpsu.release(
@@ -106,7 +106,7 @@ def start_fresh(
     # The objects that watch over it must not collect its exit code: `wait` does.
     child = subprocess.Popen(
         [sys.executable, "-m", "dpsu", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
-        stdout=stdout, stderr=stderr, preexec_fn=before,
+        stdout=stdout, stderr=stderr, preexec_fn=before,  # noqa: PLW1509
         env=os.environ | ({"PYTHONUNBUFFERED": "1"} if unbuffered else {})
         | ({"TMPDIR": str(temporary)} if temporary else {}),
     )  # fmt: skip
@@ -205,7 +205,7 @@ def _become(
     # Streams as the interpreter makes them.
     raw = io.FileIO(1, "w", closefd=False)
     sys.stdout = io.TextIOWrapper(
-        raw if unbuffered else io.BufferedWriter(raw),  # type: ignore[type-var]
+        raw if unbuffered else io.BufferedWriter(raw),
         encoding="utf-8",
         write_through=unbuffered,
     )
