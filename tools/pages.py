@@ -37,6 +37,7 @@ def pages() -> dict[Path, str]:
         DOCS / "papers.md": _papers(),
         DOCS / "spark.md": _spark(),
         DOCS / "forecast.md": _forecast(),
+        DOCS / "reliability.md": _reliability(),
     }
 
 
@@ -104,6 +105,13 @@ def _forecast() -> str:
 
     result = json.loads(forecasts.RESULTS.read_text("utf-8"))
     return _filled("forecast.md", {"measured": forecasts.table(result)})
+
+
+def _reliability() -> str:
+    from tools.soak import results
+
+    known = json.loads(results.RESULTS.read_text("utf-8"))
+    return _filled("reliability.md", {"attacked": results.table(known)})
 
 
 def _filled(page: str, tables: dict[str, str]) -> str:

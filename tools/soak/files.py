@@ -105,15 +105,18 @@ def _must_not_come_out(
     secrets = [item for item in items if data.private_piece(str(item), (data.SECRET_MARK,))]
     if not secrets or "text" in options or ".parquet" not in path.name:
         return [f"releases {secrets[0]!r}"] if secrets else []
+    import pyarrow as pa
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(path)
-    users = {
-        item: len({u for u, i in zip(*(table[c].to_pylist() for c in ("user", "item")), strict=True)
-                   if i == item})
+    try:
+        columns = pyarrow.parquet.read_table(path, columns=["user", "item"]).to_pydict()
+    except (pa.ArrowException, OSError, KeyError):
+        return [f"releases {secrets[0]!r} of a file that cannot be read"]
+    holders = {
+        item: {u for u, i in zip(columns["user"], columns["item"], strict=True) if i == item}
         for item in secrets
-    }  # fmt: skip
-    return [f"releases {item!r} of {n} users" for item, n in users.items() if n < 3]
+    }
+    return [f"releases {item!r} of {len(u)} users" for item, u in holders.items() if len(u) < 3]
 
 
 def damaged(

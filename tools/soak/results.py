@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "soak.json"
 # Enough to repeat what went wrong; a flood of one kind need not be kept in full.
-MOST_CASES = 20
+MOST_CASES, MOST_SHOWN, MOST_TOLD = 20, 5, 160
 
 
 def summary(found: dict[str, dict[str, Any]]) -> str:
@@ -43,6 +43,27 @@ def add(path: Path, found: dict[str, dict[str, Any]], minutes: float) -> None:
         sums["unit"], sums["varied"] = row["unit"], row["varied"]
         sums["cases"] = (sums["cases"] + row["cases"])[:MOST_CASES]
     path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+def table(known: dict[str, Any]) -> str:
+    """What was found in the newest sources, and in all before them, as Markdown."""
+    *earlier, newest = known["sources"]
+    lines = ["| attack | tried | bad | what was varied |", "|---|---:|---:|---|"]
+    for name, sums in newest["attacks"].items():
+        tried = f"{sums['tried']:,} {sums['unit']}"
+        lines.append(f"| {name} | {tried} | {sums['bad']:,} | {sums['varied']} |")
+    lines += ["", f"dpsu {newest['name']}; {newest['minutes']:,.0f} minutes, {newest['date']}."]
+    if earlier:
+        sums = [sums for entry in earlier for sums in entry["attacks"].values()]
+        tried, bad = (sum(row[key] for row in sums) for key in ("tried", "bad"))
+        lines[-1] += f" Earlier sources: {tried:,} cases, {bad:,} bad."
+    for name, sums in newest["attacks"].items():
+        lines += ["", f"Bad {name}:", ""] if sums["cases"] else []
+        lines += [
+            f"- seed {case['seed']}: `{case['troubles'][0][:MOST_TOLD]}`"
+            for case in sums["cases"][:MOST_SHOWN]
+        ]
+    return "\n".join(lines)
 
 
 def attacked() -> str:
