@@ -18,7 +18,7 @@ LEDGER = "ledger.db"
 FULL, TEMPORARY = "full", "temporary"
 OLD = b"what was there before\n"
 ABSENT, WAS, NEW, PART, BROKEN = "absent", "old", "new", "in part", "broken"
-DONE = "done"
+DONE, VOID = "done", "void"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _about_the_ledger(task: Task, ledger: Path, ended: Ended, items: str, report
     states = found[1:] if task.charged_before else found
     wrote = items in (NEW, PART) or report == NEW
     complete = items == NEW and (task.report is None or report == NEW)
-    excused = "on record as unfinished" in ended.stderr
+    excused = "on record as unfinished" in ended.stderr or "--quiet" in task.words
     wrong = {
         "an earlier entry is gone": task.charged_before and not found,
         "charged twice": len(states) > 1,
@@ -204,7 +204,9 @@ def _about_the_ledger(task: Task, ledger: Path, ended: Ended, items: str, report
 
 
 def entries(ledger: Path) -> list[str] | str:
-    """States of all releases on record, or what is wrong with the file."""
+    """States of all releases that count, or what is wrong with the file."""
+    import dpsu
+
     if not ledger.exists() or not ledger.stat().st_size:
         return []
     connection = sqlite3.connect(ledger)
@@ -214,11 +216,17 @@ def entries(ledger: Path) -> list[str] | str:
             return str(verdict)
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return []
-        return [s for (s,) in connection.execute("SELECT state FROM releases ORDER BY id")]
     except sqlite3.Error as error:
         return str(error)
     finally:
         connection.close()
+    try:
+        found = dpsu.Ledger(ledger).account(DATASET).entries
+    except dpsu.ParameterError:
+        return []
+    except dpsu.DpsuError as error:
+        return str(error)
+    return [entry.state for entry in found if entry.state != VOID]
 
 
 def _content(path: Path) -> bytes | None:

@@ -80,7 +80,7 @@ def start(
     try:
         _become(folder, stdout, stderr, temporary, unbuffered)
         sys.argv = ["dpsu", *arguments]
-        from dpsu.cli import run
+        from dpsu.__main__ import run
 
         if before is not None:
             before()
