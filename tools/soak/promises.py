@@ -209,17 +209,9 @@ def entries(ledger: Path) -> list[str] | str:
 
     if not ledger.exists() or not ledger.stat().st_size:
         return []
-    connection = sqlite3.connect(ledger)
-    try:
-        (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
-        if verdict != "ok":
-            return str(verdict)
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            return []
-    except sqlite3.Error as error:
-        return str(error)
-    finally:
-        connection.close()
+    verdict = _integrity(ledger)
+    if verdict is not None:
+        return verdict
     try:
         found = dpsu.Ledger(ledger).account(DATASET).entries
     except dpsu.ParameterError:
@@ -227,6 +219,19 @@ def entries(ledger: Path) -> list[str] | str:
     except dpsu.DpsuError as error:
         return str(error)
     return [entry.state for entry in found if entry.state != VOID]
+
+
+def _integrity(ledger: Path) -> list[str] | str | None:
+    """What is wrong with a database, or no states if it holds nothing yet."""
+    connection = sqlite3.connect(ledger)
+    try:
+        (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
+        (parts,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        return str(error)
+    finally:
+        connection.close()
+    return None if verdict == "ok" and parts else [] if verdict == "ok" else str(verdict)
 
 
 def _content(path: Path) -> bytes | None:

@@ -7,6 +7,7 @@ processes all the same, so that disturbances while modules are imported are cove
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import mmap
 import os
@@ -80,11 +81,10 @@ def start(
     try:
         _become(folder, stdout, stderr, temporary, unbuffered)
         sys.argv = ["dpsu", *arguments]
-        from dpsu.__main__ import run
-
+        command = importlib.import_module("dpsu.__main__")
         if before is not None:
             before()
-        run()
+        command.run()
     except BaseException:
         # As the interpreter would do it.
         traceback.print_exc()
