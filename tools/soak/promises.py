@@ -165,8 +165,11 @@ def said_wrongly(stderr: str) -> list[str]:
     if (piece := data.private_piece(stderr)) is not None:
         troubles.append(f"it says a private value (…{piece}…)")
     # What the interpreter says before the package is imported is not ours.
-    if "Traceback" in stderr and str(Path(dpsu.__file__).parent) in stderr:
-        troubles.append(f"a traceback: {stderr.strip().splitlines()[-1][:200]}")
+    package = re.escape(str(Path(dpsu.__file__).parent))
+    frames = re.findall(rf'File "{package}\S*?/(\w+\.py)", line (\d+), in (\w+)', stderr)
+    if "Traceback" in stderr and frames:
+        path = " > ".join(f"{file}:{line} {name}" for file, line, name in frames[-3:])
+        troubles.append(f"a traceback: {stderr.strip().splitlines()[-1][:100]} ({path})")
     if "this is a defect" in stderr:
         found = re.search(r"unexpected .*?;", stderr)
         troubles.append(f"it calls itself defective: {found[0] if found else stderr[-200:]}")
