@@ -27,6 +27,8 @@ GRACE = 600.0
 def main(arguments: Sequence[str] | None = None) -> None:
     """Attack, print a table, add to the results; exit code 1 if anything was bad."""
     typed = _parser().parse_args(arguments)
+    if not hasattr(os, "pidfd_open"):
+        sys.exit("the attacks need Linux: its signals, limits, file systems and /proc")
     # Threads that numerical libraries start when they are imported would not survive a fork.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
