@@ -183,7 +183,11 @@ def _typed(rng: random.Random) -> list[str]:
         arguments.append(option.opts[0] if option.opts[0].startswith("-") else rng.choice(TYPED))
         if option.opts[0].startswith("-") and not getattr(option, "is_flag", False):
             arguments.append(rng.choice(TYPED))
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
+    # As the interpreter makes them.
+    streams = [
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors)
+        for errors in ("surrogateescape", "backslashreplace")
+    ]
     troubles, code = [], 0
     sys.argv = ["dpsu", *arguments]
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
