@@ -152,7 +152,10 @@ def _called(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            door(**arguments)
+            found = door(**arguments)
+            # Other data, known items and a large delta may bring them out by right.
+            if not {"data", "public_items", "delta"} & set(wrong):
+                troubles += _must_not_come_out(found)
         except dpsu.DpsuError as error:
             troubles += leaks(everything_said(error), "said in an error")
             # Nothing of the data decides whether an option fits.
@@ -164,6 +167,15 @@ def _called(
     if name != "ledger" and "ledger" in arguments and kept and early:
         troubles += ["it was charged"] * bool(promises.entries(Path(LEDGER)))
     return [f"{told}: {trouble}" for trouble in troubles]
+
+
+def _must_not_come_out(found: Any) -> list[str]:
+    import dpsu
+
+    if not isinstance(found, dpsu.Release) or not found.private:
+        return []
+    secrets = [i for i in found.items if data.private_piece(str(i), (data.SECRET_MARK,))]
+    return [f"releases {secrets[0]!r} of one user"] if secrets else []
 
 
 def _short(value: Any) -> str:
