@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 # Options that start clusters, reach for networks or take minutes by design.
 NOT_TYPED = {"engine", "source", "connect", "master", "trials", "runs"}
 TYPED = (
-    "", " ", "x", "-1", "0", "1", "3", "0.5", "nan", "inf", "-inf", "1e400", "1e-400", "9" * 40,
+    "", " ", "x", "-50", "0", "1", "3", "0.5", "nan", "inf", "-inf", "1e400", "1e-400", "9" * 40,
     "é", "a" * 3000, "\udcff", "-", "--", ".", "..", "nowhere.csv", "nowhere/x.txt", "rows.csv",
     "known.txt", "wordfreq:xx", "regex:(", "regex:", "1-3", "3-1", "3,1e-5", "1,2,3", "4GB", "-4GB",
     "user", "item", "sieve", "greedy", "auto", "paper", "parquet", "table", ":memory:", "/dev/null",
@@ -58,7 +58,7 @@ def _zoo() -> list[Any]:
     import pyarrow as pa
 
     return [
-        None, True, False, 0, 1, -1, 2, 3, 7, 2**31, 2**63, 2**70, -(2**70), 0.0, 0.5, 1.5, -0.5,
+        None, True, False, 0, 1, -1, 2, 3, -50, 2**31, 2**63, 2**70, -(2**70), 0.0, 0.5, 1.5, -0.5,
         1e-320, 1e308, math.nan, math.inf, -math.inf, 1j, decimal.Decimal("0.5"),
         decimal.Decimal("nan"), fractions.Fraction(1, 3), "", " ", "x", "1", "user", "item",
         "a\nb", "\0", "\ud800", "é" * 500, "nowhere.csv", "rows.csv", "known.txt", "sieve",
