@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit mutants bench papers docs clean
+.PHONY: demo test lint audit mutants bench papers soak docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -45,6 +45,12 @@ papers: $(VENV)/.test
 	$(BIN)/python -m benchmarks.gopi2020 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m benchmarks.carvalho2022 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m tools.plots
+	$(BIN)/python -m tools.pages
+
+# Twenty minutes of attacks from outside, or MINUTES; what they find is added to the results.
+soak: $(VENV)/.test
+	$(BIN)/python -m tools.soak --minutes $(or $(MINUTES),20) \
+		--results benchmarks/results/soak.json
 	$(BIN)/python -m tools.pages
 
 docs: $(VENV)/.test

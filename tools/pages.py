@@ -38,6 +38,7 @@ def pages() -> dict[Path, str]:
         DOCS / "spark.md": _spark(),
         DOCS / "forecast.md": _forecast(),
         DOCS / "audit.md": _audit(),
+        DOCS / "reliability.md": _reliability(),
     }
 
 
@@ -112,6 +113,13 @@ def _audit() -> str:
 
     # `make audit` writes the page anew, and what follows its tables is added here.
     return _filled("audit.md", {"mutations": mutants.report()})
+
+
+def _reliability() -> str:
+    from tools.soak import results
+
+    known = json.loads(results.RESULTS.read_text("utf-8"))
+    return _filled("reliability.md", {"attacked": results.table(known)})
 
 
 def _filled(page: str, tables: dict[str, str]) -> str:

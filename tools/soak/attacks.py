@@ -1,0 +1,13 @@
+"""All attacks, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from tools.soak.calls import CALLS
+from tools.soak.disks import DISKS
+from tools.soak.files import FILES
+from tools.soak.kills import KILLS
+from tools.soak.memory import MEMORY
+from tools.soak.pipes import PIPES
+from tools.soak.races import RACES
+
+ATTACKS = (KILLS, FILES, DISKS, MEMORY, RACES, CALLS, PIPES)
