@@ -335,7 +335,7 @@ def test_every_run_of_a_selection_has_a_key_of_its_own(
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        ("candidates is empty", {"candidates": []}),
+        ("candidates must be a list", {"candidates": []}),
         ("must not contain 'epsilon'", {"candidates": [{"epsilon": 1}]}),
         ("expected_runs=0.5", {"expected_runs": 0.5}),
         ("tune_fraction=1.5", {"tune_fraction": 1.5}),

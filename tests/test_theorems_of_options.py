@@ -124,6 +124,29 @@ def test_two_options_are_covered_by_the_theorem_of_the_one_that_changes_it(
                     assert found in (changed or {alone}), option | second
 
 
+OUT_OF_BOUNDS: dict[str, list[Any]] = {
+    "min_users": [0, -50, 1.5, "2", True, 10**7, 10**400],
+    "max_items": [0, -1, 2.5, "9", True, 10**6],
+    "passes": [0, -1, 1.5, "2", True, 10**6],
+    "alpha": [-1, "3", True, 10**400, float("nan")],
+    "cutoff": [0.5, -7, "40", True, 10**400, float("inf")],
+    "rounds": [0, -1, 2.5, "3", True, 10**6],
+    "scout_items": [-1, 2.5, "3000", True, 10**9],
+    "counts": [1, "yes", None, []],
+    "order": ["gap", 1, [], True],
+    "calibration": ["loose", None, 1, []],
+    "allow_unproven": [1, "yes", None],
+}
+
+
+@pytest.mark.parametrize("option", OUT_OF_BOUNDS)
+def test_values_out_of_bounds_are_refused_by_every_mechanism(option: str) -> None:
+    """Also where a design makes no use of the value: engines do."""
+    for row in TABLE:
+        for value in OUT_OF_BOUNDS[option]:
+            assert theorem(row, {option: value}) == "-", (row, value)
+
+
 def test_votes_in_several_passes_are_fractional() -> None:
     row = ("greedy, whole votes", "tight")
     assert theorem(row, {"passes": 2, "cutoff": 60.5}) == "truncated-laplace"

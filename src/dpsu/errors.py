@@ -82,8 +82,8 @@ def lacks_memory(error: BaseException) -> bool:
     return any(shortage in said for shortage in _SHORTAGES)
 
 
-def without_values(call: Callable[[], T], message: str) -> T:
-    """Run `call`; if it fails, raise a :class:`DataError` that carries nothing but `message`.
+def without_values(call: Callable[[], T], message: str, kind: type[DpsuError] = DataError) -> T:
+    """Run `call`; if it fails, raise an error of this kind that carries nothing but `message`.
 
     Libraries quote the offending cell in their errors. Raising outside the ``except`` block keeps
     that text out of ``__context__`` too, so that no traceback or ``repr`` can show it. Data are not
@@ -97,4 +97,4 @@ def without_values(call: Callable[[], T], message: str) -> T:
         short = lacks_memory(error)
     if short:
         raise ResourceError(NO_MEMORY)
-    raise DataError(message)
+    raise kind(message)

@@ -15,7 +15,7 @@ from dpsu import calibration, joint
 from dpsu.curves import Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
 from dpsu.errors import ParameterError
 from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
-from dpsu.privacy import Privacy, number, whole_number
+from dpsu.privacy import Privacy, number, one_of, whole_number
 from dpsu.rounds import Rounds
 from dpsu.rounds.sieve import design_sieve
 from dpsu.rounds.sips import design_sips
@@ -28,6 +28,7 @@ LARGEST_MAX_ITEMS = 100_000
 DEFAULT_ALPHA = 3.0
 LARGEST_CUTOFF = 2.0**30
 LARGEST_PASSES = 1000
+LARGEST_MIN_USERS = 10**6
 # Weights without a cutoff grow with the number of holders: 2^32 users of weight 1 stay below 2^62.
 MAX_USERS = 2**32
 UNBOUNDED_FRACTION_BITS = 30
@@ -78,12 +79,16 @@ class Options:
     scout_items: int | None = None
     min_users: int | None = None
 
+    def __post_init__(self) -> None:
+        # Here and not where it is used: a mechanism whose design does not depend on it is run
+        # with it all the same, and a negative one would lift items that nobody else holds.
+        if self.min_users is not None:
+            whole_number("min_users", self.min_users, 1, LARGEST_MIN_USERS)
+
     @property
     def shift(self) -> int:
         """Weight that counts for nothing: that of one user fewer than must hold an item."""
-        if self.min_users is None:
-            return 0
-        return whole_number("min_users", self.min_users, 1, 10**6) - 1
+        return 0 if self.min_users is None else self.min_users - 1
 
 
 @dataclass(frozen=True)
@@ -442,6 +447,4 @@ ORDERS = ("count", "popular", "scarce", "hash")
 
 def find(name: Any) -> Mechanism:
     """The mechanism of this name."""
-    if name not in MECHANISMS:
-        raise ParameterError(f"mechanism={name!r} is not one of {', '.join([*MECHANISMS, AUTO])}")
-    return MECHANISMS[name]
+    return MECHANISMS[one_of("mechanism", name, [*MECHANISMS, AUTO])]

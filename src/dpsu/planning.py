@@ -16,12 +16,13 @@ from dpsu.mechanisms import (
     CALIBRATIONS,
     DEFAULT_MECHANISM,
     LARGEST_MAX_ITEMS,
+    MECHANISMS,
     ORDERS,
     Options,
     find,
 )
 from dpsu.plan import Plan, PublicKnowledge
-from dpsu.privacy import Privacy, number, whole_number
+from dpsu.privacy import Privacy, flag, number, one_of, whole_number
 from dpsu.text.source import Split, text_source
 
 # N-grams of several tokens make large sets; so many of them serve long texts and cost short ones
@@ -88,6 +89,9 @@ def plan(
     """
     privacy = Privacy(epsilon, delta)
     stated_users = expected_users
+    one_of("calibration", calibration, CALIBRATIONS)
+    flag("counts", counts)
+    flag("allow_unproven", allow_unproven)
     check_names(user=user, item=item, text=text, count=count)
     check_types(user_type=user_type, item_type=item_type)
     if text is not None and item_type is not None:
@@ -95,6 +99,7 @@ def plan(
     source = text_source(text, tokenizer, ngrams, count=count)
     if mechanism is None:
         mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO
+    one_of("mechanism", mechanism, [*MECHANISMS, AUTO])
     if mechanism == AUTO:
         # Refused whatever is chosen: a choice by estimates must not fail once they are paid for.
         left_to_auto = {
@@ -136,8 +141,6 @@ def plan(
         if value is not None and name not in chosen.options:
             having = sorted(chosen.options - {"insecure_seed"})
             raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
-    if calibration not in CALIBRATIONS:
-        raise ParameterError(f"calibration={calibration!r} is not one of {', '.join(CALIBRATIONS)}")
     counted = _counts(privacy, counts_share, counts_items) if counts else None
     # Basic composition: what counts and estimates take is taken from the selection.
     others = [spent for spent in (counted, hints) if spent is not None]
@@ -203,8 +206,8 @@ def plan(
 def check_types(**types: str | None) -> None:
     """Refuse declared types that there are none of."""
     for option, type_ in types.items():
-        if type_ is not None and type_ not in ID_TYPES:
-            raise ParameterError(f"{option}={type_!r} is not one of {', '.join(ID_TYPES)}")
+        if type_ is not None:
+            one_of(option, type_, ID_TYPES)
 
 
 def _hints(users: int | None, items: float | None) -> Hints:
@@ -224,8 +227,7 @@ def _counts(privacy: Privacy, share: float, max_items: int) -> Counts:
 def _order(order: str | None, prior: Any, expected_users: int | None, count: str | None) -> str:
     if order is None:
         order = "count" if prior is None else "popular"
-    if order not in ORDERS:
-        raise ParameterError(f"order={order!r} is not one of {', '.join(ORDERS)}")
+    one_of("order", order, ORDERS)
     if order in ("popular", "scarce") and prior is None:
         raise ParameterError(f"order={order!r} needs a prior: public data, item -> number")
     if order in ("count", "hash") and prior is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -79,6 +79,20 @@ def whole_number(name: str, value: object, lowest: int, highest: int) -> int:
             f"{name}={_shown(value)} is out of range; it must lie between {lowest} and {highest}"
         )
     return int(value)
+
+
+def one_of(name: str, value: object, choices: Sequence[str]) -> str:
+    """Check that an option is one of several words."""
+    if not isinstance(value, str) or value not in choices:
+        raise ParameterError(f"{name}={_shown(value)} is not one of {', '.join(choices)}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """Check that an option is True or False; what merely counts as true may be a mistake."""
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name}={_shown(value)} is neither True nor False")
+    return value
 
 
 def function(name: str, value: Callable[..., None] | None) -> Callable[..., None]:

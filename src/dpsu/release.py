@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from dpsu.planning import (
     DEFAULT_USER,
     plan,
 )
-from dpsu.privacy import function, number
+from dpsu.privacy import flag, function, number
 from dpsu.spending import Spending
 from dpsu.text.source import Split
 
@@ -124,6 +125,8 @@ class Release:
         """
         from dpsu.writing import write_release
 
+        if not isinstance(path, (str, os.PathLike)):
+            raise ParameterError(f"path must be the name of a file, not a {type(path).__name__}")
         write_release(self, Path(path), csv_safe=csv_safe)
 
     def report(self) -> str:
@@ -307,12 +310,14 @@ def release(
     from dpsu.engines import local
     from dpsu.ids import Ids, arrow_type
     from dpsu.inputs import public
-    from dpsu.inputs.reading import read, refuse_by_names, wanted
+    from dpsu.inputs.reading import read, refuse_by_names, refuse_private_as_public, wanted
     from dpsu.kernels.compiling import when_compiling
     from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
 
     spending = Spending.of(ledger, dataset, budget)
+    flag("strict", strict)
+    refuse_private_as_public(data, format, prior=prior, public_items=public_items)
     known_prior = None if prior is None else public.read_prior(prior, item)
     known_items = None if public_items is None else public.read_public_items(public_items, item)
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ TAKEN = (
     "epsilon", "delta", "user", "item", "text", "tokenizer", "ngrams", "insecure_seed", "prior",
     "public_items", "counts", "user_type", "item_type",
 )  # fmt: skip
+
+
+PLANNED = frozenset(signature(plan).parameters)
 
 
 @dataclass(frozen=True)
@@ -168,9 +172,11 @@ memory_limit, insecure_seed
 
     spending = Spending.of(ledger, dataset, budget)
     privacy = Privacy(epsilon, delta)
-    if not candidates:
-        raise ParameterError("candidates is empty; give at least one set of options")
+    if not isinstance(candidates, Sequence) or not candidates:
+        raise ParameterError("candidates must be a list of at least one set of options")
     for options in candidates:
+        if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+            raise ParameterError('candidates must be mappings of options: [{"max_items": 30}, ...]')
         for name in TAKEN:
             if name in options:
                 raise ParameterError(f"candidates must not contain {name!r}; it is one for all")
@@ -225,6 +231,11 @@ memory_limit, insecure_seed
 def _plan(
     privacy: Privacy, shared: dict[str, Any], options: Mapping[str, Any], count: str | None
 ) -> Plan:
+    for name in options:
+        if name not in PLANNED:
+            raise ParameterError(
+                f"candidates must not contain {str(name)!r}: plan has no such option"
+            )
     made = plan(epsilon=privacy.epsilon, delta=privacy.delta, **shared, **options)
     return made if count is None or made.order != "count" else replace(made, count=count)
 

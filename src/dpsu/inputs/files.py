@@ -193,7 +193,7 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
         # An empty one first: a column without rows has a type all the same.
         yield partial(pa.Table.from_batches, [], schema)
         for group in range(metadata.num_row_groups):
-            rows, n_bytes = metadata.row_group(group).num_rows, _size(metadata, group, columns)
+            rows, n_bytes = without_values(partial(_size, metadata, group, columns), broken)
             if rows <= LARGEST_GROUP and n_bytes <= LARGEST_GROUP_BYTES:
                 yield partial(read_group, group)
             else:
@@ -205,11 +205,12 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
     return Source(tables(), metadata.num_rows)
 
 
-def _size(metadata: Any, group: int, columns: Sequence[str]) -> int:
-    """Bytes of a row group's wanted columns before compression."""
+def _size(metadata: Any, group: int, columns: Sequence[str]) -> tuple[int, int]:
+    """Rows of a row group, and bytes of its wanted columns before compression."""
     stored = metadata.row_group(group)
     chunks = [stored.column(k) for k in range(stored.num_columns)]
-    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
+    n_bytes = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
+    return stored.num_rows, n_bytes
 
 
 def _open(path: Path) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -145,6 +146,16 @@ def _refuse_kind(data: Any) -> None:
         f"data is a {type(data).__name__}; give a path, a frame, a mapping of users to items, or "
         "an iterable of (user, item) pairs"
     )
+
+
+def refuse_private_as_public(data: Any, format: str | None, **public: Any) -> None:
+    """Refuse a file of private data that is also given as public: it would come out whole."""
+    named = {name: given for name, given in public.items() if isinstance(given, (str, os.PathLike))}
+    paths = _paths(data) if named else []
+    private = {path.resolve() for path in files.expand(paths, format)}
+    for name, given in named.items():
+        if Path(given).resolve() in private:
+            raise ParameterError(f"{name} is the file of the private data; give public data there")
 
 
 def refuse_by_names(

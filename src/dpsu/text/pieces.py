@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpsu.cells import Column
-from dpsu.errors import DataError
+from dpsu.errors import DataError, without_values
 from dpsu.ids import NOTHING, canonical, is_text, text_buffers
 from dpsu.kernels.threads import in_order_ahead
 from dpsu.pairs import Rows, Tally
@@ -54,7 +54,10 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         values = column.dictionary
         if is_text(values.type):
             values = values.cast(pa.large_string())
-        return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
+        return without_values(
+            lambda: pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode(),
+            "a column is damaged: it refers to cells it lacks",
+        )
     return column.cast(pa.large_string()) if is_text(column.type) else column
 
 
