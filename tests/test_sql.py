@@ -110,6 +110,19 @@ def test_an_empty_result_is_an_empty_release(source: Sources, kind: str) -> None
 
 
 @pytest.mark.slow
+def test_a_server_that_stops_in_the_middle_is_named() -> None:
+    with servers.postgres() as uri:
+        if uri is None:
+            pytest.skip(servers.MISSING)
+        many = "select i::text as u, 'x' as i from generate_series(1, 30000000) i"
+        tables = dpsu.Query(uri, many).tables(wanted("u", "i", None))
+        assert len(next(tables)()) == 0
+        assert len(next(tables)()) > 0
+    with pytest.raises(dpsu.DataError, match="server went away"):
+        sum(len(read()) for read in tables)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_streamed(source: Sources, kind: str) -> None:
     """Ten times the result must not need more memory than the few batches that are under way."""

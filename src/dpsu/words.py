@@ -49,7 +49,8 @@ def promises(plan: Plan) -> list[str]:
         f"whether {plan.item!r} is text or integers is no secret"
         if plan.text is None
         else "the tokenizer looks at one text at a time and at nothing else",
-        "every row can be read in the type of its columns (a run that finds otherwise refuses)",
+        "files and tables are not damaged (a run that finds otherwise refuses; with `strict` also "
+        "one that finds a cell it would have to ignore)",
         "epsilon, delta and all options were chosen without looking at the data",
         "only the items and this report are published, and nobody saw the run's errors or timing",
         "every further release of the same people adds its own epsilon and delta",

@@ -27,7 +27,14 @@ POSTGRES = ("postgresql://", "postgres://")
 ROWS_AT_ONCE = 1 << 18
 # Standard output is for items: a bar that shows how far a query is has no place there.
 NO_PROGRESS = ("SET enable_progress_bar = false", "SET enable_progress_bar_print = false")
-BROKEN = "the query failed while its rows were read: a value cannot be converted or computed"
+BROKEN = (
+    "the query failed while its rows were read: a value cannot be converted or computed, or the "
+    "database ended the query"
+)
+LOST = (
+    "the server went away while the query ran: it was stopped, or the connection was lost. Nothing "
+    "is wrong with the query; release again when the server is back"
+)
 # What PostgreSQL's codes mean to whoever typed the query; a code of two characters is a class.
 SQLSTATES = {
     "42601": "it is not one SELECT that PostgreSQL understands",
@@ -148,9 +155,24 @@ class Query:
                 last.callback(_close, reading)
                 # An empty one first: a column without rows has a type all the same.
                 yield lambda: pa.Table.from_batches([], reader.schema)
-                yield from tables_of(reader, BROKEN)
+                failed = False
+                try:
+                    yield from tables_of(reader, BROKEN)
+                except DataError:
+                    failed = True
+                if failed:
+                    raise self._failure()
 
         return batches()
+
+    def _failure(self) -> DataError:
+        """Why reading failed: whether the server is still there tells more than its drivers do."""
+        if self.source.startswith(POSTGRES):
+            try:
+                _postgres().connect(self.source).close()
+            except Exception:
+                return DataError(LOST)
+        return DataError(BROKEN)
 
 
 def _open_duckdb(
@@ -229,7 +251,7 @@ def _open_postgres(
     def explain(error: Exception) -> DpsuError:
         code = str(getattr(error, "sqlstate", None) or "")
         told = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
-        return DataError(BROKEN) if told is None else ParameterError(f"query: {told}")
+        return query._failure() if told is None else ParameterError(f"query: {told}")
 
     schema = _explained(ask, explain)
     names = _pick(columns, schema.names)
