@@ -104,7 +104,7 @@ def check(ledger: Path, outputs: Path) -> tuple[int, int]:
     if not ledger.stat().st_size:
         assert not visible
         return 0, 0
-    entries = Ledger(ledger).account(DATASET).entries
+    entries = Ledger(ledger).account(DATASET).releases
     charged = {entry.number for entry in entries}
     assert visible <= charged, "an output that nobody paid for"
     assert {e.number for e in entries if e.state == DONE} <= visible, "done before it was out"
@@ -137,7 +137,7 @@ def main() -> None:
             if ledger.exists():
                 check(ledger, outputs)
             if code == 0:
-                ended = Ledger(ledger).account(DATASET).entries[-1].state
+                ended = Ledger(ledger).account(DATASET).releases[-1].state
                 assert ended == (DONE if act is spend else VOID), ended
             spend(ledger, outputs)  # and later runs work
             fail(ledger, outputs)

@@ -241,7 +241,7 @@ def test_interrupted_runs_leave_nothing(kill: signal.Signals, tmp_path: Path) ->
     assert time.monotonic() - began < 5
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert b"interrupted; nothing was written" in err
+    assert b"interrupted; no output was written" in err
     assert [p.name for p in tmp_path.iterdir()] == ["items.txt"]
     assert output.read_text() == "what was there before"
 

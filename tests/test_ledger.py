@@ -56,11 +56,11 @@ def test_releases_are_charged_until_both_accounts_are_full(ledger: Ledger) -> No
         dpsu.BudgetError, match=r"costs \(1, 1e-06\), and of the budget \(3, 1e-05\)"
     ):
         charge(ledger, mechanism="greedy")
-    assert len(ledger.account("visits").entries) == 3
+    assert len(ledger.account("visits").releases) == 3
     gaussian = Ledger(ledger.path.with_name("other.db"))
     with pytest.raises(dpsu.BudgetError):
         charge(gaussian, 100)
-    entries = gaussian.account("visits").entries
+    entries = gaussian.account("visits").releases
     assert len(entries) == 9  # by sums there would be room for three
     shift = entries[0].cost.shift
     assert shift is not None
@@ -86,7 +86,7 @@ def test_budgets_are_set_once_and_changed_on_purpose(ledger: Ledger) -> None:
         ledger.spending("visits").charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
     with pytest.raises(dpsu.ParameterError, match="has no dataset"):
         ledger.set_budget("else", (3, 1e-5))
-    assert len(ledger.account("visits").entries) == 2
+    assert len(ledger.account("visits").releases) == 2
     assert ledger.datasets() == ["visits"]
 
 
@@ -160,7 +160,7 @@ def test_every_way_to_release_is_charged(ledger: Ledger) -> None:
     )
     dpsu.select(VISITS, [SURE], **privacy, **given)
     dpsu.release(VISITS, mechanism="auto", auto_budget=0.1, **privacy, **given)
-    entries = ledger.account("visits").entries
+    entries = ledger.account("visits").releases
     assert [e.mechanism for e in entries] == ["weighted-gaussian", "ngrams", "select", "auto"]
     assert [e.cost.shift is None for e in entries] == [False, False, True, True]
     assert {e.state for e in entries} == {"done"}
@@ -175,7 +175,7 @@ def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) 
     with contextlib.suppress(ZeroDivisionError), ledger.spending("visits") as open_:
         dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
         _ = 1 / 0
-    assert [e.state for e in ledger.account("visits").entries] == ["unfinished"] * 2
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 2
 
 
 def test_what_was_not_finished_counts(ledger: Ledger) -> None:
@@ -183,7 +183,7 @@ def test_what_was_not_finished_counts(ledger: Ledger) -> None:
     open_ = ledger.spending("visits", budget=(3, 1e-5))
     for _ in range(3):
         open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
-    assert {e.state for e in ledger.account("visits").entries} == {"unfinished"}
+    assert {e.state for e in ledger.account("visits").releases} == {"unfinished"}
     with pytest.raises(dpsu.BudgetError):
         open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
 
@@ -279,7 +279,7 @@ def test_the_file_holds_plans_and_nothing_of_the_data(tmp_path: Path) -> None:
     assert "common" not in said
     assert "in.parquet" not in said
     assert str(NUMBER * 4) not in said
-    for entry in Ledger(book).account("visits").entries:
+    for entry in Ledger(book).account("visits").releases:
         assert_clean(repr(entry) + str(entry.plan))
     assert [p.name for p in tmp_path.iterdir() if "ledger" in p.name] == ["ledger.db"]
 
@@ -494,7 +494,7 @@ def test_what_no_release_wrote_is_refused(
 ) -> None:
     charge(ledger, **SURE)
     rewrite(ledger.path, lambda entries: None)
-    assert len(ledger.account("visits").entries) == 1  # so far it fits
+    assert len(ledger.account("visits").releases) == 1  # so far it fits
     rewrite(ledger.path, change)
     refused(ledger, run, words)
 
@@ -593,7 +593,7 @@ def test_housekeeping_of_sqlite_does_no_harm(ledger: Ledger) -> None:
     connection.close()
     assert ledger.head == before
     charge(ledger)
-    assert len(ledger.account("visits").entries) == 2
+    assert len(ledger.account("visits").releases) == 2
 
 
 def test_missing_newest_entries_are_shown_by_a_head_kept_elsewhere(
@@ -611,7 +611,7 @@ def test_missing_newest_entries_are_shown_by_a_head_kept_elsewhere(
     assert "unchanged; 0 came since" in run("ledger", ledger.path, "--expect-head", kept)[1]
     assert "unchanged; 2 came since" in run("ledger", ledger.path, "--expect-head", old)[1]
     edit(ledger.path, "delete from entries where number > 3")
-    assert len(ledger.account("visits").entries) == 1  # the file alone does not tell
+    assert len(ledger.account("visits").releases) == 1  # the file alone does not tell
     budget = ("--dataset", "visits", "--set-budget", "9,1e-5")
     for more in ((), ("--json",), budget):
         code, out, err = run("ledger", ledger.path, "--expect-head", kept, *more)
@@ -635,7 +635,7 @@ def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
         previous = hashlib.sha256(f"{previous}\n{number}\n{content}".encode()).hexdigest()
         assert previous == found
     assert previous == ledger.head
-    (entry,) = ledger.account("visits").entries
+    (entry,) = ledger.account("visits").releases
     told = json.loads(rows[1][1])
     assert told.pop("plan") == json.loads(str(entry.plan))
     assert entry.cost.shift is not None
@@ -677,7 +677,7 @@ def test_what_fails_before_the_first_row_is_void(
         getattr(dpsu, function)(Watched(VISITS), epsilon=3, delta=1e-6, progress=_fails, **given,
                                 **more)  # fmt: skip
     assert not touched
-    (entry,) = ledger.account("visits").entries
+    (entry,) = ledger.account("visits").releases
     assert (entry.state, entry.reason) == ("void", "Unlucky")
     assert ledger.account("visits").total.epsilon == 0
     assert entry.cost.privacy == Privacy(3.0, 1e-6)  # what it would have cost stays on record
@@ -687,7 +687,7 @@ def test_what_fails_before_the_first_row_is_void(
     assert "spent, sums: epsilon 0, delta 0; left: epsilon 3, delta 1e-05" in told
     # The budget is there for another one.
     assert len(dpsu.release(VISITS, epsilon=3, delta=1e-6, **SURE, **given)) == 2
-    assert [e.state for e in ledger.account("visits").entries] == ["void", "done"]
+    assert [e.state for e in ledger.account("visits").releases] == ["void", "done"]
 
 
 def test_what_fails_after_the_first_row_is_not_void(ledger: Ledger) -> None:
@@ -712,7 +712,7 @@ def test_what_fails_after_the_first_row_is_not_void(ledger: Ledger) -> None:
     for data, options in trials:
         with pytest.raises((Unlucky, dpsu.DataError)):
             dpsu.release(data, epsilon=1, delta=1e-6, **given, **options)
-    assert [e.state for e in ledger.account("visits").entries] == ["unfinished"] * 4
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 4
     assert ledger.account("visits").total.epsilon == 4
 
 
@@ -721,7 +721,7 @@ def test_an_interrupt_before_the_first_row_is_void(ledger: Ledger) -> None:
         open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
         with pytest.raises(KeyboardInterrupt), open_.charged(dpsu.plan(epsilon=1, delta=1e-6)):
             raise KeyboardInterrupt
-    states = [(e.state, e.reason) for e in ledger.account("visits").entries]
+    states = [(e.state, e.reason) for e in ledger.account("visits").releases]
     assert states == [("done", None), ("void", "KeyboardInterrupt")]
 
 
@@ -739,7 +739,7 @@ def test_a_void_that_cannot_be_recorded_counts(
         ledger.spending("visits", budget=(3, 1e-5)).charged(plan),
     ):
         raise Unlucky
-    assert [e.state for e in ledger.account("visits").entries] == ["unfinished"]
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"]
 
 
 def test_a_ledger_that_is_gone_is_not_made_anew_by_a_mark(ledger: Ledger) -> None:
@@ -755,7 +755,7 @@ def test_a_ledger_that_is_gone_is_not_made_anew_by_a_mark(ledger: Ledger) -> Non
 
 def test_nothing_that_ended_can_end_again(ledger: Ledger) -> None:
     charge(ledger)
-    (entry,) = ledger.account("visits").entries
+    (entry,) = ledger.account("visits").releases
     for kind, facts in (("void", {"reason": "Error"}), ("done", {})):
         with pytest.raises(dpsu.LedgerError, match="has no open release"):
             ledger._close(entry.number, kind, **facts)
@@ -856,7 +856,7 @@ def test_processes_charge_one_after_the_other(tmp_path: Path) -> None:
         worker.join(120)
         assert worker.exitcode == 0
     assert allowed.value == 10
-    assert len(Ledger(path).account("visits").entries) == 10
+    assert len(Ledger(path).account("visits").releases) == 10
 
 
 @pytest.mark.slow
@@ -898,7 +898,7 @@ def test_no_kill_of_a_command_loses_a_charge(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
             killed += process.wait(60) == -signal.SIGKILL
         visible = [p for p in outputs.iterdir() if not p.name.startswith(".")]
-        entries = Ledger(book).account("visits").entries
+        entries = Ledger(book).account("visits").releases
         assert len(entries) >= len(visible)
         assert sum(e.state == "done" for e in entries) <= len(visible)
     assert killed > 0
@@ -917,7 +917,7 @@ def test_a_locked_ledger_is_waited_for_and_then_told(
     connection.execute("BEGIN IMMEDIATE")
     with pytest.raises(dpsu.LedgerError, match=r"kept it locked for 0\.2 seconds"):
         charge(ledger)
-    assert len(ledger.account("visits").entries) == 1  # reading goes on
+    assert len(ledger.account("visits").releases) == 1  # reading goes on
     connection.execute("ROLLBACK")
     connection.close()
     charge(ledger)
@@ -928,7 +928,7 @@ def test_a_charge_is_there_before_anything_is_read(ledger: Ledger) -> None:
 
     class Watched(dict[str, list[str]]):
         def items(self) -> Any:
-            seen.append(len(ledger.account("visits").entries))
+            seen.append(len(ledger.account("visits").releases))
             return super().items()
 
     dpsu.release(
@@ -964,4 +964,4 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     (code,) = blocks(guide, "python")
     exec(compile(code, "ledger.md", "exec"), {})
     assert (tmp_path / "items.txt").exists()
-    assert [e.state for e in Ledger("ledger.db").account("visits").entries] == ["done"] * 2
+    assert [e.state for e in Ledger("ledger.db").account("visits").releases] == ["done"] * 2

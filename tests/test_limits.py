@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.address_space import LEAST, address_space_left
 from dpsu.errors import lacks_memory, without_values
 from dpsu.kernels import threads
-from dpsu.limits import LEAST, address_space_left
 from dpsu.memory import Memory, available
 
 LONGEST = 600

@@ -79,7 +79,7 @@ class Case:
         (self.patches / "sitecustomize.py").write_text(code)
 
     def states(self) -> list[str]:
-        return [entry.state for entry in dpsu.Ledger(self.book).account("visits").entries]
+        return [entry.state for entry in dpsu.Ledger(self.book).account("visits").releases]
 
     def charged(self) -> bool:
         """Whether a release is on record; a ledger that is being made has none."""
@@ -322,7 +322,7 @@ def test_signals_while_writing_leave_nothing(case: Case, number: signal.Signals)
     wait_for(log.exists, process)
     process.send_signal(number)
     code, said = ended(process)
-    assert (code, said) == (1, "dpsu: interrupted; nothing was written\n")
+    assert (code, said) == (1, "dpsu: interrupted; no output was written\n")
     assert case.written() == ["items.txt"]
     assert output.read_text() == "what was there before"
     assert case.states() == ["unfinished"]
@@ -435,7 +435,7 @@ def test_ctrl_c_while_importing(case: Case, module: str, start: list[str]) -> No
         env=case.environment(), capture_output=True, check=False, timeout=LONGEST,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr == b"dpsu: interrupted; nothing was written\n"
+    assert done.stderr == b"dpsu: interrupted; no output was written\n"
 
 
 def test_importing_the_library_changes_no_signals() -> None:

@@ -6,6 +6,8 @@
     python -m tools.mutants --few 12 --by HASH a dozen of the quick ones, chosen by a hash
     python -m tools.mutants --record           keep what is found for docs/audit.md
 
+The exit code is 1 if fewer than 95 % are killed or one cannot be made.
+
 `tools/mutations.toml` is the table. Each mutation is made in a scratch copy of the tree, the tests
 that must notice run there, and the copy is restored. They run once without any mutation first: a
 test that fails anyway kills nothing. Proof stamps never count, since they notice every change.

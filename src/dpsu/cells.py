@@ -117,7 +117,7 @@ class Column:
         with np.errstate(invalid="ignore"):
             whole = (numbers == np.floor(numbers)) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
         if not (whole | np.isnan(numbers)).all():
-            lose(f"some cells of {self} are no whole numbers of 64 bits")
+            lose(f"some cells of {self} are not whole numbers of 64 bits")
         kept = np.where(whole, numbers, 0.0).astype(np.int64)
         return pa.array(kept, mask=~whole)
 
@@ -160,11 +160,11 @@ class Column:
 
     @property
     def _no_integer(self) -> str:
-        return f"some cells of {self} are no integers of 64 bits"
+        return f"some cells of {self} are not integers of 64 bits, spelled without a point"
 
     @property
     def _neither(self) -> str:
-        return f"some cells of {self} are neither valid text nor integers"
+        return f"some cells of {self} are neither valid text nor integers (1.0 is neither)"
 
     def _refusal(self, type_: pa.DataType) -> str:
         hint = "convert it to text or integers"

@@ -75,7 +75,10 @@ class Interner:
             chunk = chunk.dictionary
             # Readers of damaged files make dictionaries that lack entries, and nobody checks them.
             if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(chunk):
-                raise DataError(f"column {self._column} is damaged: it refers to cells it lacks")
+                raise DataError(
+                    f"column {self._column} is damaged: its dictionary lacks entries that rows "
+                    "refer to; get an undamaged copy"
+                )
         ids = self._settled(chunk, indices)
         if ids.null_count:
             present = ids.is_valid().to_numpy(zero_copy_only=False)

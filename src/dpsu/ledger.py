@@ -14,6 +14,7 @@ release runs.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -88,7 +89,7 @@ class Ledger:
     >>> with ledger.spending("visits", budget=(3, 1e-5)) as spending:
     ...     result = dpsu.release(visits, epsilon=2, delta=1e-6, ledger=spending)
     ...     result.write(pathlib.Path(folder.name) / "items.txt")
-    >>> ledger.account("visits").entries[0].state
+    >>> ledger.account("visits").releases[0].state
     'done'
     >>> try:
     ...     dpsu.release(visits, epsilon=3, delta=1e-5, ledger=ledger, dataset="visits")
@@ -141,6 +142,10 @@ class Ledger:
             A `head` that was kept elsewhere. Refused if it is neither the head nor was it ever:
             then entries were removed, or others put in their place, since it was kept.
         """
+        if expected_head is not None:
+            expected_head = str(expected_head).strip().lower()
+            if not re.fullmatch("[0-9a-f]{64}", expected_head):
+                raise ParameterError("the expected head must be a hash of 64 hexadecimal digits")
         with self._transaction() as (_, book):
             if expected_head is not None and expected_head not in book.hashes:
                 raise LedgerError(
@@ -150,7 +155,10 @@ class Ledger:
             return book
 
     def set_budget(self, dataset: str, budget: tuple[float, float]) -> None:
-        """Change a dataset's budget; the old one stays on record."""
+        """Change a dataset's budget; the old one stays on record.
+
+        A budget below what is spent lets nothing further happen, and takes nothing back.
+        """
         name, chosen = _name(dataset), _budget(budget)
         if chosen is None:
             raise ParameterError("budget must be two numbers: (epsilon, delta)")
@@ -179,7 +187,7 @@ class Ledger:
     def _close(self, number: int, kind: str, **facts: str) -> None:
         """Put on record how a release ended; only :class:`Spending` knows whether it is void."""
         with self._transaction(write=True) as (connection, book):
-            entry = book.entry(number)
+            entry = book.release(number)
             if entry is None or entry.state != UNFINISHED:
                 raise LedgerError(f"ledger {str(self.path)!r} has no open release {number}")
             _append(connection, book, content_of(kind, entry.dataset, charge=number, **facts))
@@ -245,7 +253,9 @@ class Ledger:
         if changed:
             told = ", ".join(f"{name!r}" for name in dict.fromkeys(changed))
             raise LedgerError(
-                f"ledger {str(self.path)!r} is damaged: somebody changed, removed or added {told}"
+                f"ledger {str(self.path)!r} is damaged: somebody changed, removed or added {told} "
+                "by hand, and perhaps entries too; restore a copy only if it has the newest entry "
+                "(dpsu ledger --expect-head tells)"
             )
         book = Book(self.path, connection.execute(_ENTRIES))
         if not book.head:
@@ -292,7 +302,7 @@ def _file(path: str | os.PathLike[str]) -> Path:
     try:
         return Path(name).resolve()
     except (OSError, RuntimeError, ValueError):
-        raise ParameterError(f"ledger {name!r} is no name for a file") from None
+        raise ParameterError(f"ledger {name!r} is not a valid file name") from None
 
 
 def _refusal(account: Account, cost: Cost) -> str:

@@ -9,7 +9,7 @@ from dpsu.auto import Hints, choose
 from dpsu.counts import Counts, design_counts
 from dpsu.errors import ParameterError
 from dpsu.hopeless import check_expected_users
-from dpsu.inputs.columns import Assumed, check_names
+from dpsu.inputs.columns import DefaultName, check_names
 from dpsu.inputs.formats import ID_TYPES
 from dpsu.mechanisms import (
     AUTO,
@@ -28,7 +28,7 @@ from dpsu.text.source import Split, text_source
 # N-grams of several tokens make large sets; so many of them serve long texts and cost short ones
 # one percent (benchmarks/texts.py).
 SIEVE_MAX_NGRAMS = 1000
-DEFAULT_USER, DEFAULT_ITEM = Assumed("user"), Assumed("item")
+DEFAULT_USER, DEFAULT_ITEM = DefaultName("user"), DefaultName("item")
 DEFAULT_COUNTS_SHARE = 0.2
 DEFAULT_COUNTS_ITEMS = 30
 

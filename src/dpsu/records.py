@@ -42,7 +42,7 @@ LARGEST_SQUARED = 1e12
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordedRelease:
     """One release on record: public facts and its plan, nothing of what came out.
 
     Attributes
@@ -73,12 +73,12 @@ class Account:
 
     dataset: str
     budget: Privacy
-    entries: tuple[Entry, ...]
+    releases: tuple[RecordedRelease, ...]
 
     @property
     def costs(self) -> list[Cost]:
         """What counts: every release, finished or not, unless it is void."""
-        return [entry.cost for entry in self.entries if entry.state != VOID]
+        return [each.cost for each in self.releases if each.state != VOID]
 
     @property
     def total(self) -> Total:
@@ -121,7 +121,7 @@ class Book:
         self._path = path
         self.hashes: list[str] = []
         self._budgets: dict[str, Privacy] = {}
-        self._entries: dict[int, Entry] = {}
+        self._releases: dict[int, RecordedRelease] = {}
         for number, content, found in rows:
             if number != len(self.hashes) + 1:
                 self._refuse(len(self.hashes) + 1, "is missing")
@@ -150,12 +150,12 @@ class Book:
                 f"the ledger has no dataset {dataset!r}; {meant} new one needs a budget: "
                 "epsilon,delta"
             )
-        entries = tuple(entry for entry in self._entries.values() if entry.dataset == dataset)
-        return Account(dataset, self._budgets[dataset], entries)
+        releases = tuple(each for each in self._releases.values() if each.dataset == dataset)
+        return Account(dataset, self._budgets[dataset], releases)
 
-    def entry(self, number: int) -> Entry | None:
+    def release(self, number: int) -> RecordedRelease | None:
         """A release by the number of its charge."""
-        return self._entries.get(number)
+        return self._releases.get(number)
 
     def append(self, content: str) -> str:
         """Check what an entry says, take it up, and return its hash."""
@@ -178,18 +178,21 @@ class Book:
             mechanism = _text(facts, "mechanism")
             cost = Cost(_privacy(facts), _shift(facts))
             plan = _plan(facts["plan"], mechanism, cost.privacy)
-            self._entries[number] = Entry(number, dataset, time, mechanism, cost, UNFINISHED, plan)
+            self._releases[number] = RecordedRelease(
+                number, dataset, time, mechanism, cost, UNFINISHED, plan
+            )
         else:
-            closed = self._entries.get(facts["charge"])
+            closed = self._releases.get(facts["charge"])
             if closed is None or closed.dataset != dataset or closed.state != UNFINISHED:
                 raise _ContentError(f"says {kind} of a release that is not open")
             reason = _text(facts, "reason") if kind == VOID else None
-            self._entries[closed.number] = replace(closed, state=kind, reason=reason)
+            self._releases[closed.number] = replace(closed, state=kind, reason=reason)
 
     def _refuse(self, number: int, what: str) -> NoReturn:
         raise LedgerError(
             f"ledger {str(self._path)!r} is damaged: entry {number} {what}. What was spent is not "
-            "known any more; go back to a copy that is whole, and charge nothing meanwhile"
+            "known any more. Restore a copy only if it has the newest entry (dpsu ledger "
+            "--expect-head tells); otherwise treat the budget as spent"
         ) from None
 
 

@@ -195,9 +195,9 @@ def release(
     user, item : str
         Columns of the person to protect and of the thing to release; text or integers.
     user_type, item_type : {"text", "integer"}, optional
-        What users and items are, whatever the data say. By default typed columns keep their type,
-        and everything else (mappings, tuples, lists, JSON lines, pandas columns of objects) is
-        text, integers as decimal digits. Cells of another type are dropped.
+        Read users and items as text or as integers; cells that cannot be read so are ignored. By
+        default typed columns keep their type, and everything else (mappings, tuples, lists, JSON
+        lines, pandas columns of objects) is text, integers as decimal digits.
     epsilon, delta : float
         The guarantee for adding or removing one user with all rows.
     mechanism : str, optional

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError, without_values
 from dpsu.extras import load
-from dpsu.inputs.columns import Assumed
+from dpsu.inputs.columns import DefaultName
 from dpsu.release import Release, release
 from dpsu.text.source import Split, TextSource, text_source
 
@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 ROW = "row"
 # Nobody typed these names of columns.
-USER, WORD, TEXT = Assumed("group"), Assumed("word"), "text"
+USER, WORD, TEXT = DefaultName("group"), DefaultName("word"), "text"
 LEARNED = ("release_", "vocabulary_")
 
 

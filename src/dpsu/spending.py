@@ -27,6 +27,7 @@ class Spending:
     def __init__(self, ledger: Ledger | None, dataset: str, budget: Privacy | None) -> None:
         self._ledger, self._dataset, self._budget = ledger, dataset, budget
         self._open: list[int] = []
+        self._unmarked = False
         self._handed_in = True
 
     @classmethod
@@ -58,6 +59,11 @@ class Spending:
         """The file of the ledger; None where nothing is recorded."""
         return None if self._ledger is None else self._ledger.path
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether something that was charged is not on record as done or void."""
+        return bool(self._open) or self._unmarked
+
     def charge(self, plan: Plan, *, choice: str | None = None) -> int | None:
         """Charge a release by this plan, or by one that a `choice` from the data will put there.
 
@@ -87,7 +93,6 @@ class Spending:
             yield
         except BaseException as error:
             if self._ledger is not None and number is not None:
-                self._open.remove(number)
                 self._close(number, VOID, reason=type(error).__name__[:LONGEST_NAME])
             raise
 
@@ -103,8 +108,8 @@ class Spending:
 
     def done(self) -> None:
         """Mark what was charged as done."""
-        while self._ledger is not None and self._open:
-            self._close(self._open.pop(0), DONE)
+        while self._open:
+            self._close(self._open[0], DONE)
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
         assert self._ledger is not None
@@ -112,11 +117,14 @@ class Spending:
             self._ledger._close(number, kind, **facts)
         except LedgerError as error:
             # The output is out and paid for, or another error is on its way: neither may be lost.
+            self._unmarked = True
             warnings.warn(
                 f"a release stays on record as unfinished, and counts in full: {error}",
                 DataWarning,
                 stacklevel=3,
             )
+        finally:
+            self._open.remove(number)
 
     def __enter__(self) -> Spending:
         return self

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dpsu.release import Release
 
 THEOREMS = {
-    "laplace": "Laplace noise as published: Gopi et al. 2020, Theorems 4.1 and B.1",
-    "gaussian": "Gaussian noise as published: Gopi et al. 2020, Theorems 5.1 and B.2",
+    "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: docs/proofs/laplace.md",
+    "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: docs/proofs/gaussian.md",
     "truncated-laplace": "truncated Laplace noise: docs/proofs/truncated-laplace.md",
     "gaussian-joint": "Gaussian noise accounted jointly: docs/proofs/gaussian-joint.md",
     "optimal": "optimal selection of whole votes: docs/proofs/optimal.md",
@@ -99,6 +99,8 @@ def plan_text(plan: Plan) -> str:
     proof = THEOREMS[plan.theorem]
     if plan.rounds is None:
         proof += f"; policy: docs/proofs/{plan.policy.kind}.md"
+    if plan.shift:
+        proof += "; min_users: docs/proofs/min-users.md"
     facts = [
         ("guarantee", guarantee(plan)),
         ("mechanism", f"{plan.mechanism}, {plan.calibration} calibration"),
@@ -155,7 +157,7 @@ STATES = {
     "done": "its result is where it was asked for. Counted in full.",
     "unfinished": "charged, and not known to have ended: it is running, failed or was killed. "
     "It may have shown something, so it is counted in full.",
-    "void": "it ended after the charge and before it read any row, so it told nothing about "
+    "void": "it ended after the charge and before it began to read, so it told nothing about "
     "anybody. Counted as nothing.",
 }
 ACCOUNT_PROMISES = (
@@ -165,8 +167,8 @@ ACCOUNT_PROMISES = (
     "releases showed",
 )
 WITHOUT_PROMISE = (
-    "Whoever cannot promise that of a release must stop when the sums reach the budget; or, if all "
-    "releases are Gaussian, count three times the delta of the budget (docs/proofs/ledger.md)."
+    "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "
+    "all releases are Gaussian, count three times the delta of the budget (docs/proofs/ledger.md)."
 )
 
 
@@ -174,7 +176,7 @@ def account_text(account: Account) -> str:
     """What was spent on a dataset and what is left, by both accounts, and what that rests on."""
     spent, budget = account.total, account.budget
     at = spent.gaussian_epsilon(budget.delta)
-    gaussian = "more" if at is None else f"epsilon {at:.4g}"
+    gaussian = "no epsilon" if at is None else f"epsilon {at:.4g}"
     left = max(0.0, budget.epsilon - float(spent.epsilon)), budget.delta - float(spent.delta)
     text = [
         f"budget: epsilon {budget.epsilon:g}, delta {budget.delta:g}",
@@ -182,10 +184,11 @@ def account_text(account: Account) -> str:
         f"left: epsilon {left[0]:.4g}, delta {max(0.0, left[1]):.4g}",
         f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
         f"{budget.delta:g}",
-        "A release is refused when it exceeds both.",
+        "A release is refused if it exceeds the budget by both accounts. For few releases the sums "
+        "are smaller, for many the second.",
     ]
     for state, words in STATES.items():
-        number = sum(entry.state == state for entry in account.entries)
+        number = sum(entry.state == state for entry in account.releases)
         text += [f"{number:,} {state}: {words}"] if number else []
     text += ["You promise that", *(f"  - {promise}" for promise in ACCOUNT_PROMISES)]
     return "\n".join([*text, WITHOUT_PROMISE])
@@ -262,7 +265,12 @@ def _nothing(plan: Plan) -> str:
     """What an item needed, for whoever got none. Nothing but the plan: it is public."""
     what = "A token" if isinstance(plan.rounds, NGrams) else "An item"
     probability, weight = next(iter(plan.needed.items()))
-    needs = "more weight than the cutoff allows" if weight is None else people(plan, weight)
+    if weight is None:
+        return (
+            "With this cutoff no number of users lets an item out with probability "
+            f"{probability:g}; raise --cutoff."
+        )
+    needs = people(plan, weight)
     return (
         f"{what} needs {needs}, to be released with probability {probability:g}; "
         "docs/guides/nothing-came-out.md tells what to do."

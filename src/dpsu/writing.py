@@ -112,9 +112,10 @@ def _abandoned(partial: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size > 0
 
 
-class Ready:
-    """A result that is written whole, on the disk, and only has to be put in its place.
+class PendingFile:
+    """A result that is whole and only has to be put in its place.
 
+    It is on the disk, beside its target; what goes to a pipe or a device is kept in memory.
     `private` files are for their owner alone. Otherwise a file that is replaced hands its mode and,
     where possible, its owner on.
     """
@@ -239,7 +240,7 @@ def lines(release: Release) -> list[str]:
 
 def write_whole(path: Path, write: Write, *, private: bool = False) -> None:
     """Write beside the target, bring it to the disk and rename: whole or not at all."""
-    ready = Ready(path, write, private=private)
+    ready = PendingFile(path, write, private=private)
     try:
         ready.place()
         ready.settle()

@@ -42,6 +42,6 @@ def started_as_module() -> bool:
 
 def _leave(number: int, frame: object) -> None:
     try:
-        os.write(2, b"dpsu: interrupted; nothing was written\n")
+        os.write(2, b"dpsu: interrupted; no output was written\n")
     finally:
         os._exit(1)

@@ -53,6 +53,6 @@ def test_a_release_is_on_record_before_it_runs(spark: SparkSession, tmp_path: Pa
     dying = frame.selectExpr("assert_true(person < 0) as person", "product")
     with pytest.raises(dpsu.DataError):
         dpsu.spark.release(dying, **options)
-    assert [entry.state for entry in ledger.account("visits").entries] == ["done", "unfinished"]
+    assert [entry.state for entry in ledger.account("visits").releases] == ["done", "unfinished"]
     with pytest.raises(dpsu.BudgetError):
         dpsu.spark.release(frame, **options)

@@ -150,8 +150,8 @@ def _about_the_end(
     if ended.code == 0 and not complete:
         troubles.append(f"it ended with 0, items {items}, report {report}")
     wrote = items in (NEW, PART) or report == NEW
-    if "nothing was written" in ended.stderr and wrote:
-        troubles.append(f"it says that nothing was written, items {items}, report {report}")
+    if "no output was written" in ended.stderr and wrote:
+        troubles.append(f"it says that no output was written, items {items}, report {report}")
     if ended.code == 1 and not silently and not ended.stderr.strip():
         troubles.append("it failed without a word")
     return troubles
@@ -216,7 +216,7 @@ def entries(ledger: Path) -> list[str] | str:
     if verdict is not None:
         return verdict
     try:
-        found = dpsu.Ledger(ledger).account(DATASET).entries
+        found = dpsu.Ledger(ledger).account(DATASET).releases
     except dpsu.ParameterError:
         return []
     except dpsu.DpsuError as error:

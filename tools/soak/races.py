@@ -137,7 +137,7 @@ def _account(
         account = dpsu.Ledger(ledger).account(DATASET)
     except dpsu.DpsuError as error:
         return [*troubles, f"the ledger cannot be read: {error}"] if charged else troubles
-    entries = len(account.entries)
+    entries = len(account.releases)
     # Who was killed may have charged without telling.
     if not charged <= entries <= charged + killed:
         troubles.append(f"{charged} charged, {entries} on record")

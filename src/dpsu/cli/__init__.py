@@ -14,6 +14,7 @@ import click
 
 import dpsu
 import dpsu_command
+from dpsu.address_space import address_space
 from dpsu.cli.audit import audit
 from dpsu.cli.compare import compare
 from dpsu.cli.demo import demo
@@ -26,7 +27,6 @@ from dpsu.cli.release import release
 from dpsu.cli.streams import to_stderr
 from dpsu.cli.tokenizer import tokenizer
 from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
-from dpsu.limits import address_space
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -58,7 +58,7 @@ def main() -> None:
     except ParameterError as error:
         fail(_as_typed(str(error)), 2)
     except Exception as error:
-        if stage.asked:
+        if stage.stop_requested:
             # Standard error may have gone, and with it what was to be said of the interruption.
             leave_interrupted()
         fail(_told(error), 1)
@@ -102,7 +102,9 @@ def run() -> NoReturn:
 
 
 def fail(message: str, code: int) -> None:
-    """Say what went wrong and leave."""
+    """Say what went wrong, and what it cost, and leave."""
+    if stage.spending is not None and stage.spending.unfinished:
+        message += ". The ledger keeps this release as unfinished, and it counts in full"
     to_stderr(f"dpsu: {message}")
     sys.exit(code)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dpsu.cli.interrupts import stage
 from dpsu.spending import Spending
 
 Command = Callable[..., Any]
@@ -44,7 +45,8 @@ def spending_of(ledger: str | None, dataset: str | None, budget: str | None) -> 
     if ledger is not None and dataset is None:
         raise click.UsageError("--ledger needs --dataset: the name under which releases add up")
     parsed = None if budget is None else parse_budget("--budget", budget)
-    return Spending.of(ledger, dataset, parsed).kept_open()
+    stage.spending = Spending.of(ledger, dataset, parsed).kept_open()
+    return stage.spending
 
 
 def parse_budget(option: str, typed: str) -> tuple[float, float]:

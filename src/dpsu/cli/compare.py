@@ -14,7 +14,7 @@ from dpsu.cli.options import format_option
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, put_in_place, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
-from dpsu.writing import Ready, text_writer
+from dpsu.writing import PendingFile, text_writer
 
 
 @click.command()
@@ -70,7 +70,7 @@ def compare(
             if path is not None:
                 text = found.to_json() + "\n" if path is as_json else found.to_html()
                 # For the owner's eyes: nobody else may read the file.
-                ready = Ready(path, text_writer(text), private=True)
+                ready = PendingFile(path, text_writer(text), private=True)
                 named[f"{name} in {str(path)!r}"] = ready
                 stack.callback(ready.discard)
         put_in_place(named)

@@ -14,15 +14,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from dpsu.address_space import refuse_small_address_space
 from dpsu.cli.streams import somebody_watches, to_stderr
-from dpsu.limits import refuse_small_address_space
 from dpsu.writing import sweep
+
+if TYPE_CHECKING:
+    from dpsu.spending import Spending
 
 T = TypeVar("T")
 
-NOT, PERHAPS, WRITTEN = "not written", "perhaps in part", "complete"
+NOT_WRITTEN, PERHAPS_IN_PART, COMPLETE = "not written", "perhaps in part", "complete"
 
 
 @dataclass
@@ -30,23 +33,24 @@ class Stage:
     """How far a run has come with what it writes, in words for people."""
 
     outputs: dict[str, str] = field(default_factory=dict)
-    ledger: str | None = None
-    asked: bool = False
-    held: bool = False
+    spending: Spending | None = None
+    stop_requested: bool = False
+    deferring: bool = False
 
     def told(self) -> str:
         """What is true of the outputs at this moment."""
-        if all(state == NOT for state in self.outputs.values()):
-            return "nothing was written"
         said = []
-        for state in (WRITTEN, PERHAPS, NOT):
+        for state in (COMPLETE, PERHAPS_IN_PART, NOT_WRITTEN) if self.begun() else ():
             named = [name for name, at in self.outputs.items() if at == state]
             said += [f"{state}: {', '.join(named)}"] if named else []
-        return "; ".join(said + ([] if self.ledger is None else [self.ledger]))
+        said = said or ["no output was written"]
+        if self.spending is not None and self.spending.unfinished:
+            said.append("the ledger keeps this release as unfinished")
+        return "; ".join(said)
 
     def begun(self) -> bool:
         """Whether anything may have come out."""
-        return any(state != NOT for state in self.outputs.values())
+        return any(state != NOT_WRITTEN for state in self.outputs.values())
 
 
 stage = Stage()
@@ -54,32 +58,32 @@ stage = Stage()
 
 def listen() -> None:
     """Treat SIGTERM and a terminal that closes like Ctrl-C; what is ignored stays ignored."""
-    stage.outputs, stage.ledger, stage.asked, stage.held = {}, None, False, False
+    stage.outputs, stage.spending, stage.stop_requested, stage.deferring = {}, None, False, False
     for number in _signals():
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
+def signals_deferred() -> Iterator[None]:
     """Let a first signal wait until a few short steps are done; a second one does not wait."""
-    stage.held = True
+    stage.deferring = True
     try:
         yield
     finally:
-        stage.held = False
-    _heed()
+        stage.deferring = False
+    _stop_if_requested()
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[None]:
-    """Inside of :func:`held`: a step that may take any time, and listens."""
-    stage.held = False
+def signals_allowed() -> Iterator[None]:
+    """Inside of :func:`signals_deferred`: a step that may take any time, and listens."""
+    stage.deferring = False
     try:
-        _heed()
+        _stop_if_requested()
         yield
     finally:
-        stage.held = True
+        stage.deferring = True
 
 
 def interruptible(work: Callable[[], T]) -> T:
@@ -122,13 +126,13 @@ def _signals() -> list[signal.Signals]:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    if stage.asked:
+    if stage.stop_requested:
         leave_interrupted()
-    stage.asked = True
-    if not stage.held:
+    stage.stop_requested = True
+    if not stage.deferring:
         raise KeyboardInterrupt
 
 
-def _heed() -> None:
-    if stage.asked:
+def _stop_if_requested() -> None:
+    if stage.stop_requested:
         raise KeyboardInterrupt

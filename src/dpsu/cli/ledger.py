@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsu.cli.charges import parse_budget
+from dpsu.cli.interrupts import COMPLETE, stage
 from dpsu.cli.streams import printed, to_stdout
 from dpsu.ledger import Ledger
 from dpsu.words import ACCOUNT_PROMISES
@@ -15,7 +16,7 @@ from dpsu.words import ACCOUNT_PROMISES
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpsu.records import Account, Book, Entry
+    from dpsu.records import Account, Book, RecordedRelease
 
 
 @click.command()
@@ -43,25 +44,26 @@ def ledger(
     against the chain of hashes. The last hash, the head, stands for all of them: keep it elsewhere,
     as no file can show that its newest entries are missing.
     """
-    book = Ledger(file)
-    book.read(expected_head=expect_head)
+    kept = Ledger(file)
     if set_budget is not None:
         if dataset is None:
             raise click.UsageError("--set-budget needs --dataset")
-        book.set_budget(dataset, parse_budget("--set-budget", set_budget))
+        kept.read(expected_head=expect_head)
+        kept.set_budget(dataset, parse_budget("--set-budget", set_budget))
+        stage.outputs["the new budget in the ledger"] = COMPLETE
     # One look at the file: head and accounts belong together.
-    seen = book.read(expected_head=expect_head)
-    names = seen.datasets() if dataset is None else [dataset]
-    accounts = [seen.account(name) for name in names]
+    book = kept.read(expected_head=expect_head)
+    names = book.datasets() if dataset is None else [dataset]
+    accounts = [book.account(name) for name in names]
     if as_json:
         datasets = [_facts(account) for account in accounts]
-        told = {"head": seen.head, "entries": len(seen.hashes), "datasets": datasets}
+        told = {"head": book.head, "entries": len(book.hashes), "datasets": datasets}
         to_stdout(f"{json.dumps(told, indent=2)}\n")
         return
     with printed() as console:
         for account in accounts:
             _show(account, console)
-    to_stdout(f"{_head(seen, expect_head)}\n")
+    to_stdout(f"{_head(book, expect_head)}\n")
 
 
 def _show(account: Account, console: Console) -> None:
@@ -71,7 +73,7 @@ def _show(account: Account, console: Console) -> None:
     table = Table(title=Text(account.dataset), title_justify="left")
     for name in ("entry", "started (UTC)", "mechanism", "epsilon", "delta", "Gaussian", "state"):
         table.add_column(name, justify="right" if name in ("epsilon", "delta") else "left")
-    for entry in account.entries:
+    for entry in account.releases:
         price = entry.cost.privacy
         table.add_row(
             str(entry.number),
@@ -86,7 +88,7 @@ def _show(account: Account, console: Console) -> None:
     console.print(Text(str(account)))
 
 
-def _state(entry: Entry) -> str:
+def _state(entry: RecordedRelease) -> str:
     return entry.state if entry.reason is None else f"{entry.state} ({entry.reason})"
 
 
@@ -95,7 +97,7 @@ def _head(book: Book, expected: str | None) -> str:
     told = f"head, of {len(book.hashes):,} entries: {book.head}"
     if expected is None:
         return f"{told}\nKeep it elsewhere; --expect-head HASH tells later whether these changed."
-    since = len(book.hashes) - book.hashes.index(expected) - 1
+    since = len(book.hashes) - book.hashes.index(expected.strip().lower()) - 1
     return f"{told}\nAll entries up to the expected head are unchanged; {since:,} came since."
 
 
@@ -120,6 +122,6 @@ def _facts(account: Account) -> dict[str, Any]:
                 "shift": None if entry.cost.shift is None else vars(entry.cost.shift),
                 "plan": None if entry.plan is None else json.loads(entry.plan),
             }
-            for entry in account.entries
+            for entry in account.releases
         ],
     }

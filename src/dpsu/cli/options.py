@@ -37,8 +37,8 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--user-type",
                 type=click.Choice(ID_TYPES),
-                help="What users are, whatever the data say; cells of another type are dropped. "
-                "Default the type of their column.",
+                help="Read users as text or as integers; cells that cannot be read so are ignored. "
+                "Default: the type of their column, and text where columns have no type.",
             ),
             click.option(
                 "--item-type",

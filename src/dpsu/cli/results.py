@@ -11,13 +11,21 @@ from pathlib import Path
 import click
 
 import dpsu
-from dpsu.cli.interrupts import NOT, PERHAPS, WRITTEN, held, interruptible, listening, stage
+from dpsu.cli.interrupts import (
+    COMPLETE,
+    NOT_WRITTEN,
+    PERHAPS_IN_PART,
+    interruptible,
+    signals_allowed,
+    signals_deferred,
+    stage,
+)
 from dpsu.cli.streams import a_terminal, harmless, to_stderr, to_stdout
 from dpsu.spending import Spending
 from dpsu.words import guarantee, summary
 from dpsu.writing import (
     SUFFIXES,
-    Ready,
+    PendingFile,
     check_writable,
     items_writer,
     leftovers,
@@ -40,6 +48,8 @@ def prepared(
 ) -> Path | None:
     """Refuse before the work what could not be written; returns where items go, None for stdout."""
     output = None if output is not None and str(output) == "-" else output
+    if report is not None and str(report) == "-":
+        raise click.UsageError("--report must be a file; --verbose prints the report")
     if csv_safe and (output is None or output.suffix != ".csv"):
         raise click.UsageError("--csv-safe is for --output FILE.csv")
     printed = [STDOUT] if output is None else []
@@ -101,34 +111,26 @@ def write_result(
     quiet: bool,
 ) -> None:
     """Write the items and the report, mark the release as done, and then words for people."""
-    named: dict[str, Ready] = {}
+    named: dict[str, PendingFile] = {}
     with ExitStack() as stack:
         late = stack.enter_context(told_warnings())
-        stage.outputs = {_items_name(output): NOT}
-        if spending.path is not None:
-            stage.ledger = "the ledger keeps this release as unfinished"
+        stage.outputs = {_items_name(output): NOT_WRITTEN}
         if output is not None:
-            named[_items_name(output)] = Ready(
+            named[_items_name(output)] = PendingFile(
                 output, items_writer(result, output, csv_safe=csv_safe)
             )
             stack.callback(named[_items_name(output)].discard)
         if report is not None:
             text = result.report_json() if report.suffix == ".json" else result.report()
             name = f"the report in {str(report)!r}"
-            stage.outputs[name] = NOT
-            named[name] = Ready(report, text_writer(text + "\n"))
+            stage.outputs[name] = NOT_WRITTEN
+            named[name] = PendingFile(report, text_writer(text + "\n"))
             stack.callback(named[name].discard)
         if output is None:
-            stage.outputs[_items_name(None)] = PERHAPS
+            stage.outputs[_items_name(None)] = PERHAPS_IN_PART
             to_stdout("".join(f"{line}\n" for line in _printed(result)))
-            stage.outputs[_items_name(None)] = WRITTEN
-
-        def mark() -> None:
-            spending.done()
-            # A mark that could not be made is a warning, and the release stays unfinished.
-            stage.ledger = stage.ledger if late else None
-
-        put_in_place(named, mark)
+            stage.outputs[_items_name(None)] = COMPLETE
+        put_in_place(named, spending.done)
     # The items come first: trouble with words for people must not cost the release.
     if not quiet:
         for warning in [*caught, *late]:
@@ -138,15 +140,15 @@ def write_result(
         to_stderr(f"warning: {guarantee(result.plan)}")
 
 
-def put_in_place(named: Mapping[str, Ready], done: Callable[[], None] = lambda: None) -> None:
+def put_in_place(named: Mapping[str, PendingFile], done: Callable[[], None] = lambda: None) -> None:
     """Put results where they belong, in this order and with nothing but renames between."""
-    with held():
+    with signals_deferred():
         for name, ready in named.items():
             # Whoever reads a pipe may keep us waiting, and then signals must be heard.
-            with listening() if ready.through else nullcontext():
-                stage.outputs[name] = PERHAPS if ready.through else NOT
+            with signals_allowed() if ready.through else nullcontext():
+                stage.outputs[name] = PERHAPS_IN_PART if ready.through else NOT_WRITTEN
                 ready.place()
-                stage.outputs[name] = WRITTEN
+                stage.outputs[name] = COMPLETE
         for ready in named.values():
             ready.settle()
         # A ledger may be locked by others for a while.
@@ -158,10 +160,10 @@ def putting(name: str, path: Path) -> Iterator[None]:
     """Tell the truth about one file that is written inside."""
     name = f"{name} in {str(path)!r}"
     through = written_through(path)
-    stage.outputs[name] = PERHAPS if through else NOT
-    with nullcontext() if through else held():
+    stage.outputs[name] = PERHAPS_IN_PART if through else NOT_WRITTEN
+    with nullcontext() if through else signals_deferred():
         yield
-        stage.outputs[name] = WRITTEN
+        stage.outputs[name] = COMPLETE
 
 
 def _items_name(output: Path | None) -> str:

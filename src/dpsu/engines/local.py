@@ -94,7 +94,7 @@ def shares(
 
 
 def above(plan: Plan, weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What weights have above `min_users` less 1; less than that counts for nothing."""
+    """Weights less (min_users - 1), at least 0."""
     return np.maximum(weights - (plan.shift << plan.policy.fraction_bits), 0)
 
 

@@ -9,17 +9,17 @@ from typing import Any
 from dpsu.errors import ParameterError
 
 
-class Assumed(str):
-    """A name that nobody typed: what is said of it is not said to somebody who chose it."""
+class DefaultName(str):
+    """A default name of a column, which the caller did not choose."""
 
 
 def check_names(**names: Any) -> None:
-    """Refuse names that are no text; an option that is None names nothing."""
+    """Refuse names that are not text; an option that is None names nothing."""
     for option, name in names.items():
         if name is not None and not isinstance(name, str):
             raise ParameterError(
                 f"{option} must be the name of a column as text, not a {type(name).__name__}; "
-                "rename columns whose names are no text, and name one column"
+                "rename columns whose names are not text, and name one column"
             )
 
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from dpsu.cells import Column, counts_of
 from dpsu.errors import DataError, DataWarning, ParameterError
-from dpsu.inputs.columns import Assumed
+from dpsu.inputs.columns import DefaultName
 from dpsu.keys import Key
 from dpsu.pairs import Rows, Tally, rows_of
 
 Collections = (list, set, frozenset)
-NO_PAIR = "some elements are no pairs of a user and an item"
+NO_PAIR = "some elements are not pairs of a user and an item"
 NO_COLLECTION = "some users have no list or set of items"
 TABLE = "give a table: a DataFrame with one row for each user and item"
 
@@ -104,7 +104,7 @@ def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key)
 def _refuse_rows(user: Column, item: Column) -> None:
     """Whoever names columns has rows, and rows that are lists would be published as items."""
     for column in (user, item) if item.option == "item" else (user,):
-        if not isinstance(column.name, Assumed):
+        if not isinstance(column.name, DefaultName):
             raise ParameterError(
                 f"{column.option}={column.name!r} names a column, but a list in a list is read as "
                 "the items of one user, with no columns: if the lists are rows, user ids would be "

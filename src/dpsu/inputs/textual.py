@@ -44,8 +44,8 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zi
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 RAGGED = "some rows have too few or too many cells"
-OPEN_QUOTE = "a quote of some cell never closes, so that rows after it may be lost"
-NO_OBJECT = "some lines are no JSON objects"
+OPEN_QUOTE = "some lines open a quote that never closes"
+NO_OBJECT = "some lines are not JSON objects"
 
 
 def read_csv(
@@ -163,10 +163,10 @@ class _Ends:
     """Ends of rows in bytes that come in chunks."""
 
     def __init__(self, delimiter: str) -> None:
-        from dpsu.kernels import quoting
+        from dpsu.kernels import csv_rows
 
-        self._kernel, self._delimiter = quoting, ord(delimiter)
-        self._state = quoting.START
+        self._kernel, self._delimiter = csv_rows, ord(delimiter)
+        self._state = csv_rows.START
 
     @property
     def quoted(self) -> bool:

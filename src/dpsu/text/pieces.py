@@ -56,7 +56,8 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             values = values.cast(pa.large_string())
         return without_values(
             lambda: pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode(),
-            "a column is damaged: it refers to cells it lacks",
+            "a column is damaged: its dictionary lacks entries that rows refer to; get an "
+            "undamaged copy",
         )
     return column.cast(pa.large_string()) if is_text(column.type) else column
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dpsu.errors import ResourceError
 
-# Libraries alone, loaded and with their threads, take about 800 MB of addresses, if not of memory.
-# With less they do not fail: they hang, or end the process.
+# Libraries alone, loaded and with their threads, take about 800 MB of addresses, if not of memory,
+# and some more on other machines. With less they do not fail: they hang, or end the process.
 LEAST = 10**9
 
 
