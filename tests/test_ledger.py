@@ -126,7 +126,7 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
         ({"ledger": book, "dataset": 5}, "1 to 200 characters"),
         ({"ledger": 5, "dataset": "a"}, "name of a file, not a int"),
         ({"ledger": b"ledger.db", "dataset": "a"}, "name of a file, not a bytes"),
-        ({"ledger": "a\0b", "dataset": "a"}, "no name for a file"),
+        ({"ledger": "a\0b", "dataset": "a"}, "not a valid file name"),
         ({"ledger": book, "dataset": "a", "budget": (3, 1e-5), "progress": 5}, "not a function"),
         ({"ledger": Ledger(book).spending("a"), "dataset": "b"}, "drop dataset"),
     ):  # fmt: skip
@@ -683,7 +683,7 @@ def test_what_fails_before_the_first_row_is_void(
     assert entry.cost.privacy == Privacy(3.0, 1e-6)  # what it would have cost stays on record
     told = " ".join(run("ledger", ledger.path)[1].split())
     assert "void (Unlucky)" in told
-    assert "1 void: it ended after the charge and before it read any row" in told
+    assert "1 void: it ended after the charge and before it began to read" in told
     assert "spent, sums: epsilon 0, delta 0; left: epsilon 3, delta 1e-05" in told
     # The budget is there for another one.
     assert len(dpsu.release(VISITS, epsilon=3, delta=1e-6, **SURE, **given)) == 2

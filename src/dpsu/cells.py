@@ -164,7 +164,7 @@ class Column:
 
     @property
     def _neither(self) -> str:
-        return f"some cells of {self} are neither valid text nor integers (1.0 is neither)"
+        return f"some cells of {self} are neither valid text nor integers (floats are neither)"
 
     def _refusal(self, type_: pa.DataType) -> str:
         hint = "convert it to text or integers"

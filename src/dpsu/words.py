@@ -184,8 +184,8 @@ def account_text(account: Account) -> str:
         f"left: epsilon {left[0]:.4g}, delta {max(0.0, left[1]):.4g}",
         f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
         f"{budget.delta:g}",
-        "A release is refused if it exceeds the budget by both accounts. For few releases the sums "
-        "are smaller, for many the second.",
+        "A release is refused if it exceeds the budget by both accounts.",
+        "For few releases the sums are smaller, for many the second account.",
     ]
     for state, words in STATES.items():
         number = sum(entry.state == state for entry in account.releases)

@@ -27,8 +27,8 @@ from dpsu.inputs.formats import ID_TYPES
 @click.option(
     "--user-type",
     type=click.Choice(ID_TYPES),
-    help="Read users as text or as integers; cells that cannot be read so are ignored. Default: the "
-    "type of their column, and text where columns have no type.",
+    help="Read users as text or as integers; cells that cannot be read so are ignored. Default: "
+    "the type of their column, and text where columns have no type.",
 )
 @click.option("--text", default="text", show_default=True, help="Column of texts.")
 @click.option("--item", default="item", show_default=True, help="Column of the output.")

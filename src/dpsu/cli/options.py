@@ -43,7 +43,7 @@ def mechanism_options(command: Command) -> Command:
             click.option(
                 "--item-type",
                 type=click.Choice(ID_TYPES),
-                help="The same for items; integer drops what is no integer of 64 bits.",
+                help="The same for items.",
             ),
             click.option(
                 "--text",
