@@ -297,7 +297,7 @@ def many_runs(privacy: Privacy) -> int:
 
 def test_users_who_choose_are_not_among_those_who_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """What only the sampled users hold never comes out, however many of them there are."""
-    users, seed = range(4000), many_runs(Privacy(4.0, 1e-5))
+    users, seed = [str(u) for u in range(4000)], many_runs(Privacy(4.0, 1e-5))
     given: dict[str, Any] = {"epsilon": 4, "delta": 1e-5, "insecure_seed": seed}
     watched = Watched(monkeypatch)
     data = {u: ["bread"] for u in users}

@@ -9,7 +9,7 @@ from dpsu.errors import ResourceError
 
 # Libraries alone, loaded and with their threads, take about 800 MB of addresses, if not of memory,
 # and some more on other machines. With less they do not fail: they hang, or end the process.
-LEAST = 10**9
+LEAST = 3 * 10**9 // 2
 
 
 def address_space() -> int | None:

@@ -48,12 +48,11 @@ def number(name: str, value: object, lowest: float, highest: float) -> float:
     given = _float(value)
     if math.isnan(given):
         raise ParameterError(
-            f"{name}={_shown(value)} is not a number; give one from {lowest:g} to {highest:g}"
+            f"{name}={shown(value)} is not a number; give one from {lowest:g} to {highest:g}"
         )
     if not lowest <= given <= highest:
         raise ParameterError(
-            f"{name}={_shown(value)} is out of range; it must lie between {lowest:g} and "
-            f"{highest:g}"
+            f"{name}={shown(value)} is out of range; it must lie between {lowest:g} and {highest:g}"
         )
     return given
 
@@ -72,11 +71,11 @@ def whole_number(name: str, value: object, lowest: int, highest: int) -> int:
     """Check that an option is a whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ParameterError(
-            f"{name}={_shown(value)} is not a whole number; give one from {lowest} to {highest}"
+            f"{name}={shown(value)} is not a whole number; give one from {lowest} to {highest}"
         )
     if not lowest <= int(value) <= highest:
         raise ParameterError(
-            f"{name}={_shown(value)} is out of range; it must lie between {lowest} and {highest}"
+            f"{name}={shown(value)} is out of range; it must lie between {lowest} and {highest}"
         )
     return int(value)
 
@@ -84,14 +83,14 @@ def whole_number(name: str, value: object, lowest: int, highest: int) -> int:
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     """Check that an option is one of several words."""
     if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name}={_shown(value)} is not one of {', '.join(choices)}")
+        raise ParameterError(f"{name}={shown(value)} is not one of {', '.join(choices)}")
     return value
 
 
 def flag(name: str, value: object) -> bool:
     """Check that an option is True or False; what merely counts as true may be a mistake."""
     if not isinstance(value, bool):
-        raise ParameterError(f"{name}={_shown(value)} is neither True nor False")
+        raise ParameterError(f"{name}={shown(value)} is neither True nor False")
     return value
 
 
@@ -100,11 +99,11 @@ def function(name: str, value: Callable[..., None] | None) -> Callable[..., None
     if value is None:
         return lambda *_: None
     if not callable(value):
-        raise ParameterError(f"{name}={_shown(value)} is not a function")
+        raise ParameterError(f"{name}={shown(value)} is not a function")
     return value
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """What was typed, cut short; Python refuses to spell whole numbers of thousands of digits."""
     try:
         text = repr(value)

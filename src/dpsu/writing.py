@@ -344,6 +344,8 @@ def _found(path: Path) -> os.stat_result | None:
         return None
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    except ValueError:
+        raise ParameterError(f"cannot write {str(path)!r}: it is not a valid file name") from None
 
 
 def _followed(path: Path) -> Path:

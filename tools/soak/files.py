@@ -98,6 +98,17 @@ def _case(rng: random.Random, originals: Mapping[str, bytes], folder: Path) -> l
     return [f"{name}, {dict(options)}: {trouble}" for trouble in troubles]
 
 
+def _raw(column: Any) -> list[Any]:
+    """Cells as they are stored: texts that the damage made invalid cannot be decoded."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    cells: list[Any] = (column.cast(pa.large_binary()) if text else column).to_pylist()
+    return cells
+
+
 def _must_not_come_out(
     items: Sequence[str | int], path: Path, options: Mapping[str, Any]
 ) -> list[str]:
@@ -109,11 +120,12 @@ def _must_not_come_out(
     import pyarrow.parquet
 
     try:
-        columns = pyarrow.parquet.read_table(path, columns=["user", "item"]).to_pydict()
+        table = pyarrow.parquet.read_table(path, columns=["user", "item"])
+        users, held = (_raw(table[name]) for name in ("user", "item"))
     except (pa.ArrowException, OSError, KeyError):
         return [f"releases {secrets[0]!r} of a file that cannot be read"]
     holders = {
-        item: {u for u, i in zip(columns["user"], columns["item"], strict=True) if i == item}
+        item: {u for u, i in zip(users, held, strict=True) if i in (item, str(item).encode())}
         for item in secrets
     }
     return [f"releases {item!r} of {len(u)} users" for item, u in holders.items() if len(u) < 3]

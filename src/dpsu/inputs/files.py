@@ -21,6 +21,7 @@ from dpsu.inputs import textual
 from dpsu.inputs.columns import pick
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
 from dpsu.inputs.textual import ReadTable
+from dpsu.privacy import shown
 
 # A row group of more rows, or bytes, is read batch by batch: one core, but little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
@@ -141,8 +142,8 @@ def _no_parquet(what: str) -> str:
 
 def read_public_table(path: Path) -> pa.Table:
     """Read a whole table of public data, its items as text; a .txt file is one column of lines."""
-    if not path.is_file():
-        raise ParameterError(f"there is no file {str(path)!r}")
+    if not _is(path.is_file):
+        raise ParameterError(f"there is no file {shown(str(path))}")
     kind = "txt" if path.suffix == ".txt" else format_of(path)
     if kind is None:
         raise ParameterError(f"{path.name!r} must end in {KNOWN_SUFFIXES} or .txt")
@@ -193,7 +194,7 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
         # An empty one first: a column without rows has a type all the same.
         yield partial(pa.Table.from_batches, [], schema)
         for group in range(metadata.num_row_groups):
-            rows, n_bytes = without_values(partial(_size, metadata, group, columns), broken)
+            rows, n_bytes = without_values(partial(_size, metadata, group, wanted), broken)
             if rows <= LARGEST_GROUP and n_bytes <= LARGEST_GROUP_BYTES:
                 yield partial(read_group, group)
             else:
@@ -205,12 +206,16 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
     return Source(tables(), metadata.num_rows)
 
 
-def _size(metadata: Any, group: int, columns: Sequence[str]) -> tuple[int, int]:
-    """Rows of a row group, and bytes of its wanted columns before compression."""
+def _size(metadata: Any, group: int, wanted: Sequence[Column]) -> tuple[int, int]:
+    """Rows of a row group, and about how many bytes its wanted columns have uncompressed.
+
+    The sizes of single columns would be exact, but asking for them ends the process where a file is
+    damaged. Texts may be nearly all of a table.
+    """
     stored = metadata.row_group(group)
-    chunks = [stored.column(k) for k in range(stored.num_columns)]
-    n_bytes = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
-    return stored.num_rows, n_bytes
+    texts = any(column.option == "text" for column in wanted)
+    share = 1.0 if texts else len(wanted) / max(len(wanted), metadata.num_columns)
+    return stored.num_rows, int(stored.total_byte_size * share)
 
 
 def _open(path: Path) -> Any:

@@ -86,7 +86,7 @@ def read_prior(source: Any, item: str = "item") -> Prior:
     if isinstance(source, str) and source.startswith(WORDFREQ):
         source = _word_frequencies(source.removeprefix(WORDFREQ))
     if isinstance(source, Mapping):
-        items = pa.array(list(source))
+        items = _array("prior", source)
         numbers = _numbers("of values", pa.array(list(source.values())))
     else:
         table = _table("prior", source)
@@ -170,7 +170,7 @@ def read_public_items(source: Any, item: str = "item") -> PublicItems:
         and not isinstance(source, (str, os.PathLike))
         and (not frames.is_frame(source))
     ):
-        items = pa.array(list(source))
+        items = _array("public_items", source)
     else:
         table = _table("public_items", source)
         items = _combined(table[_item_column("public_items", table.column_names, item)])
@@ -179,6 +179,14 @@ def read_public_items(source: Any, item: str = "item") -> PublicItems:
         raise ParameterError("public_items has missing items; drop them")
     unique = text.unique()
     return PublicItems(unique.take(pc.sort_indices(unique)))
+
+
+def _array(name: str, items: Iterable[Any]) -> pa.Array:
+    return without_values(
+        lambda: pa.array(list(items)),
+        f"{name} must hold items that are all text or all integers",
+        ParameterError,
+    )
 
 
 def _table(name: str, source: Any) -> pa.Table:

@@ -124,11 +124,7 @@ def read_columns(
         table = frames.columns_of(data, columns, tally.lose)
         starts = range(0, max(1, len(table)), ROWS_AT_ONCE)
         return rows([_slice(table, first, names) for first in starts])
-    if len(columns) > 2:
-        raise ParameterError(
-            f"count={names[2]!r} names a column, but the data has none; give a table, or a mapping "
-            "of users to {item: count}"
-        )
+    _refuse_count(columns)
     if isinstance(data, Mapping):
         texts = item.option == "text"
         return iterables.from_mapping(data, (user, item), counted, texts=texts)
@@ -152,10 +148,18 @@ def refuse_private_as_public(data: Any, format: str | None, **public: Any) -> No
     """Refuse a file of private data that is also given as public: it would come out whole."""
     named = {name: given for name, given in public.items() if isinstance(given, (str, os.PathLike))}
     paths = _paths(data) if named else []
-    private = {path.resolve() for path in files.expand(paths, format)}
+    private = {_resolved(path) for path in files.expand(paths, format)}
     for name, given in named.items():
-        if Path(given).resolve() in private:
+        if _resolved(given) in private:
             raise ParameterError(f"{name} is the file of the private data; give public data there")
+
+
+def _resolved(path: str | os.PathLike[str]) -> Path | None:
+    """The file that is meant; None for what cannot be a name."""
+    try:
+        return Path(path).resolve()
+    except (OSError, ValueError):
+        return None
 
 
 def refuse_by_names(
@@ -180,6 +184,16 @@ def refuse_by_names(
     _refuse_kind(data)
     if frames.is_frame(data):
         frames.check_columns(data, columns)
+    else:
+        _refuse_count(columns)
+
+
+def _refuse_count(columns: list[Column]) -> None:
+    if len(columns) > 2:
+        raise ParameterError(
+            f"count={columns[2].name!r} names a column, but the data has none; give a table, or a "
+            "mapping of users to {item: count}"
+        )
 
 
 def _paths(data: Any) -> list[str | os.PathLike[str]]:
