@@ -24,6 +24,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import dpsu_command
+
 LONGEST = 300.0  # A run that takes longer hangs.
 HUNG = -1000
 SOFT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -75,13 +77,18 @@ def start(
     before: Callable[[], None] | None = None,
 ) -> int:
     """Fork a process that runs the command line in `folder`; returns its id."""
+    # What happens before the command listens is not the command's: signals wait until then.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SOFT)
     child = os.fork()
     if child:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SOFT)
         return child
     try:
         _become(folder, stdout, stderr, temporary, unbuffered)
         sys.argv = ["dpsu", *arguments]
         command = importlib.import_module("dpsu.__main__")
+        dpsu_command.begin()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SOFT)
         if before is not None:
             before()
         command.run()
