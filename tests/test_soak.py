@@ -120,8 +120,8 @@ def test_results_add_up_by_the_sources_that_were_attacked(
     sums = [(entry["name"], entry["attacks"]["kills"]["tried"]) for entry in known["sources"]]
     assert sums == [("first", 20), ("second", 10)]
     table = results.table(known)
-    assert "| kills | 10 kills | 1 | the signal |" in table
-    assert "Earlier sources: 20 cases, 2 bad." in table
+    assert "| kills | 30 kills | 3 | 10 | 1 | the signal |" in table
+    assert "All runs: 6 minutes. Newest: dpsu second" in table
     assert "- seed 7: `it hung`" in table
 
 

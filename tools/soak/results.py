@@ -46,17 +46,29 @@ def add(path: Path, found: dict[str, dict[str, Any]], minutes: float) -> None:
 
 
 def table(known: dict[str, Any]) -> str:
-    """What was found in the newest sources, and in all before them, as Markdown."""
+    """What was found in all runs together, and in the newest sources, as Markdown."""
     *earlier, newest = known["sources"]
-    lines = ["| attack | tried | bad | what was varied |", "|---|---:|---:|---|"]
+    lines = [
+        "| attack | tried, all runs | bad | tried, newest sources | bad | what was varied |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
     for name, sums in newest["attacks"].items():
-        tried = f"{sums['tried']:,} {sums['unit']}"
-        lines.append(f"| {name} | {tried} | {sums['bad']:,} | {sums['varied']} |")
-    lines += ["", f"dpsu {newest['name']}; {newest['minutes']:,.0f} minutes, {newest['date']}."]
-    if earlier:
-        sums = [sums for entry in earlier for sums in entry["attacks"].values()]
-        tried, bad = (sum(row[key] for row in sums) for key in ("tried", "bad"))
-        lines[-1] += f" Earlier sources: {tried:,} cases, {bad:,} bad."
+        before = [entry["attacks"].get(name, {}) for entry in earlier]
+        tried, bad = (
+            sums[key] + sum(row.get(key, 0) for row in before) for key in ("tried", "bad")
+        )
+        lines.append(
+            f"| {name} | {tried:,} {sums['unit']} | {bad:,} | {sums['tried']:,} | "
+            f"{sums['bad']:,} | {sums['varied']} |"
+        )
+    minutes = sum(entry["minutes"] for entry in known["sources"])
+    lines += [
+        "",
+        f"All runs: {minutes:,.0f} minutes. Newest: dpsu {newest['name']} (a name that "
+        f"`git rev-parse --short HEAD:src/dpsu` tells), {newest['minutes']:,.0f} minutes, "
+        f"{newest['date']}. What is bad in the newest sources is open and listed here; bad cases "
+        "of earlier ones are in `benchmarks/results/soak.json`.",
+    ]
     for name, sums in newest["attacks"].items():
         lines += ["", f"Bad {name}:", ""] if sums["cases"] else []
         lines += [
