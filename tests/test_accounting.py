@@ -20,6 +20,7 @@ import dpsu
 from dpsu import coins, noise
 from dpsu.accounting import Cost, Shift, cost_of, total
 from dpsu.auto import Hints
+from dpsu.curves import Gaussian
 from dpsu.engines import local
 from dpsu.ngrams import plan_ngrams
 from dpsu.privacy import Privacy
@@ -315,3 +316,35 @@ def test_the_promise_is_needed_and_three_times_delta_do_without_it() -> None:
 
     found = _chosen(first, then)
     assert 1.3 * DELTA < found < 2 * DELTA
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-gaussian", "reroute"])
+@pytest.mark.parametrize("privacy", [(3, math.exp(-10)), (1, 1e-5), (10, 1e-3)])
+def test_the_account_has_the_worst_number_of_novel_items(
+    mechanism: str, privacy: tuple[float, float]
+) -> None:
+    plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], mechanism=mechanism, max_items=100)
+    shift = cost_of(plan).shift
+    assert shift is not None
+    assert isinstance(plan.curve, Gaussian)
+    for t in range(1, 101):
+        kept = 1.0 - plan.curve.probability(1.0 / math.sqrt(t))
+        assert 1.0 - kept**t <= shift.novel * (1 + 1e-9)
+
+
+def test_plans_of_seeded_grams_carry_no_guarantee() -> None:
+    posts = dict.fromkeys(range(60), "the cat sat")
+    with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
+        made = dpsu.ngrams(posts, text="post", epsilon=2, delta=1e-4, insecure_seed=np.int8(3))  # type: ignore[arg-type]
+    assert not made.private
+    assert made.plan.insecure_seed == 3
+
+
+@pytest.mark.parametrize("max_items", [1, 100, 100_000])
+def test_reroute_is_proved_for_as_many_users_as_rounding_allows(max_items: int) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism="reroute", max_items=max_items)
+    # Of every user, rounding adds at most this to the norm: sqrt(max_items) units, and a few more.
+    most = plan.max_users * math.sqrt(max_items) * 2.0**-plan.policy.fraction_bits
+    assert most <= 2.0**-12
+    with pytest.raises(dpsu.ParameterError, match="cutoff"):
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism="reroute", cutoff=2.0**25)

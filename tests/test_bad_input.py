@@ -169,7 +169,7 @@ def test_files_that_are_not_what_they_say(name: str, tmp_path: Path) -> None:
 def test_files_by_name(tmp_path: Path) -> None:
     refused([MARK, MARK], "read as the names of files", dpsu.ParameterError)
     refused("nowhere.csv", "no file 'nowhere.csv'", dpsu.ParameterError)
-    refused("nowhere/*.parquet", "no file 'nowhere", dpsu.ParameterError)
+    refused("nowhere/*.parquet", "no file has a name like 'nowhere", dpsu.ParameterError)
     (tmp_path / "data.xlsx").write_bytes(b"x")
     refused(tmp_path / "data.xlsx", "cannot tell the format", dpsu.ParameterError)
     (tmp_path / "sub").mkdir()

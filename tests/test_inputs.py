@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,12 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
+from dpsu.inputs.reading import read
+from dpsu.keys import Key
 from dpsu.mechanisms import MECHANISMS
+from dpsu.pairs import intern
+
+KEY = Key.from_insecure_seed(0)
 
 SETTINGS: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-3, "insecure_seed": 11}
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
@@ -316,3 +324,48 @@ def test_integers_at_the_ends_of_their_range() -> None:
     ends = [-(2**63), 2**63 - 1, 0]
     data = pa.table({"user": [u for u in range(200) for _ in ends], "item": ends * 200})
     assert dpsu.release(data, epsilon=2, delta=1e-5, **SURE).items == tuple(sorted(ends))
+
+
+def test_items_stay_with_their_users_whatever_length_things_claim() -> None:
+    """A frame has as many rows as it says and as many names as one goes through."""
+    frame = pd.DataFrame({"c": [1, 2, 3]})
+    data = {"x": frame, "alice": ["a1", "a2"], "odd": np.array(5), "bob": ["b1", "b2"], "t": str}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)
+        rows = read(data, user="user", item="item", count=None, counted=False, key=KEY)
+        (part,) = rows.parts
+        users, items, _ = part()
+    held = set(zip(users.to_pylist(), items.to_pylist(), strict=True))
+    assert held == {("x", "c"), ("alice", "a1"), ("alice", "a2"), ("bob", "b1"), ("bob", "b2")}
+
+
+def test_private_data_given_as_public_are_refused(tmp_path: Path) -> None:
+    path, linked, hard = (tmp_path / name for name in ("d.csv", "linked.csv", "hard.csv"))
+    path.write_text("user,item\n1,secret\n")
+    linked.symlink_to(path)
+    hard.hardlink_to(path)
+    for public in (path, str(path), linked, hard):
+        for option in ("public_items", "prior"):
+            with pytest.raises(dpsu.ParameterError, match=f"{option} is the file of the private"):
+                dpsu.release(path, epsilon=1, delta=1e-6, **{option: public})  # type: ignore[arg-type]
+    with path.open() as stdin:
+        done = subprocess.run(
+            [sys.executable, "-m", "dpsu", "release", "-", "--epsilon", "1", "--delta", "1e-6",
+             "--public-items", str(hard)],
+            stdin=stdin, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--public-items is the file of the private data" in done.stderr
+
+
+def test_floats_that_are_no_integers_are_no_users() -> None:
+    """Cut to integers, 1.2 and 1.7 would be one user."""
+    table = pa.table({"user": [1.2, 1.7, 2.0, None], "item": ["a"] * 4})
+    rows = read(
+        table, user="user", item="item", count=None, counted=False, key=KEY, types=("integer", None)
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = intern(rows)
+    assert "not whole numbers" in str(told[0].message)
+    assert found.users.values.to_pylist() == [2]

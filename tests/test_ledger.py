@@ -965,3 +965,31 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     exec(compile(code, "ledger.md", "exec"), {})
     assert (tmp_path / "items.txt").exists()
     assert [e.state for e in Ledger("ledger.db").account("visits").releases] == ["done"] * 2
+
+
+def test_doors_charge_before_they_read_and_never_void_what_they_read(ledger: Ledger) -> None:
+    class Shut(dict[str, Any]):
+        def items(self) -> Any:
+            states.append([each.state for each in ledger.account("visits").releases])
+            raise Unlucky
+
+    states: list[list[str]] = []
+    given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "visits"}
+    doors: list[Callable[[], object]] = [
+        lambda: dpsu.release(Shut(VISITS), budget=(9, 1e-5), **given),
+        lambda: dpsu.select(Shut(VISITS), [{}], **given),
+        lambda: dpsu.ngrams(Shut(VISITS), text="post", **given),
+    ]
+    for number, door in enumerate(doors, 1):
+        with pytest.raises(Unlucky):
+            door()
+        assert states[-1] == ["unfinished"] * number
+    assert [each.state for each in ledger.account("visits").releases] == ["unfinished"] * 3
+
+
+def test_names_of_datasets_are_one_in_both_forms_of_unicode(ledger: Ledger) -> None:
+    for name in ("cafe\u0301", "caf\u00e9"):
+        with ledger.spending(name, budget=(3, 1e-5)) as open_:
+            open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
+    assert ledger.datasets() == ["caf\u00e9"]
+    assert ledger.account("cafe\u0301").total.epsilon == 2

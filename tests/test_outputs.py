@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -736,3 +737,35 @@ def test_no_items_are_explained(tmp_path: Path) -> None:
     assert (Path(__file__).parents[1] / "docs" / "guides" / "nothing-came-out.md").exists()
     released_some = released(["a"])
     assert "nothing-came-out" not in released_some.report()
+
+
+@pytest.mark.parametrize("option", ["--output", "--report"])
+@pytest.mark.parametrize("given", ["folder", "glob", "duckdb", "journal"])
+def test_what_is_read_is_never_written(option: str, given: str, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    data = folder / "d.csv"
+    data.write_text("user,item\n" + "".join(f"u{u},a\n" for u in range(50)))
+    base = tmp_path / "q.duckdb"
+    with duckdb.connect(str(base)) as connection:
+        connection.execute("create table t as select 'u' as user, 'i' as item")
+    book = tmp_path / "ledger.db"
+    read, target = {
+        "folder": ([str(folder)], data),
+        "glob": ([f"{folder}/*.csv"], data),
+        "duckdb": (["--source", f"duckdb:{base}", "--query", "select * from t"], base),
+        "journal": (
+            [str(data), "--ledger", str(book), "--dataset", "x", "--budget", "9,1e-3"],
+            Path(f"{book}-journal"),
+        ),
+    }[given]
+    before = target.read_bytes() if target.exists() else None
+    done = subprocess.run(
+        [sys.executable, "-m", "dpsu", "release", *read, "--epsilon", "1", "--delta", "1e-6",
+         option, str(target)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "is also read" in done.stderr or "must end in" in done.stderr
+    assert (target.read_bytes() if target.exists() else None) == before
+    assert not book.exists()

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -143,3 +144,16 @@ def test_public_names() -> None:
     for function in (dpsu.audit, dpsu.plan, dpsu.release, dpsu.Ledger, dpsu.Query):
         for section in ("Privacy\n", "Cost\n", "Examples\n"):
             assert section in str(function.__doc__)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(1.0000049, 1.00049e-6), (1, 1e-6), (3.0, 4.539992976248485e-05), (0.1, 1e-9)],
+)
+def test_a_guarantee_is_never_printed_smaller_than_it_is(epsilon: float, delta: float) -> None:
+    told = re.search(
+        r"\(([^,]+), ([^)]+)\)-differential", str(dpsu.plan(epsilon=epsilon, delta=delta))
+    )
+    assert told is not None
+    assert epsilon <= float(told[1]) <= epsilon * 1.001
+    assert delta <= float(told[2]) <= delta * 1.001

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 from tools import stamp
 
 import dpsu
+from dpsu.auto import Hints
+from dpsu.calibration import gaussian_scale
 from dpsu.mechanisms import MECHANISMS, UNPUBLISHED
+from tests.reference import hockey_stick
 
 # Options of a column, each as one could give it; with a prior, orders are those of the prior.
 COLUMNS: dict[str, list[dict[str, Any]]] = {
@@ -162,3 +167,50 @@ def test_orders_by_a_prior_are_covered_as_other_orders() -> None:
             options = {"prior": {"a": 3, "b": 1}} | order
             assert theorem(row, options) == cells["`order`, `count`"]
         assert theorem(row, {"prior": {"a": 3}, "order": "count"}) == "-"
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize(
+    "name", ["weighted-laplace", "count-laplace", "weighted-gaussian", "greedy"]
+)
+def test_numbers_of_numpy_are_taken_as_numbers_of_python(name: str, kind: type[Any]) -> None:
+    """In 32 bits and fewer a shift by units of weight overflows, and every item would gain."""
+    options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "mechanism": name, "max_items": 9}
+    plan = dpsu.plan(**options | {"max_items": kind(9), "min_users": kind(51)})
+    assert plan == dpsu.plan(**options, min_users=51)
+    assert type(plan.min_users) is int
+    assert plan.shift << 30 == 50 << 30
+    assert dpsu.Plan.from_json(plan.to_json()) == plan
+    seeded = dpsu.plan(**options, insecure_seed=kind(3))
+    assert type(seeded.insecure_seed) is int
+
+
+def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy's short floats equal long ones, and what was computed in them would be kept for both."""
+    short = np.float16(0.0999755859375), np.float16(2**-14)
+    data = {str(u): ["a"] for u in range(50)}
+    asked: list[Any] = []
+
+    def watched(epsilon: float, delta: float) -> float:
+        asked.extend([epsilon, delta])
+        return gaussian_scale(epsilon, delta)
+
+    monkeypatch.setattr("dpsu.auto.gaussian_scale", watched)
+    dpsu.release(data, epsilon=short[0], delta=short[1], mechanism="auto", auto_budget=0.5)  # type: ignore[arg-type]
+    assert asked
+    assert all(type(number) is float for number in asked)
+    plan = dpsu.plan(
+        epsilon=0.04998779296875, delta=2**-14, mechanism="weighted-gaussian", calibration="paper"
+    )
+    assert plan.noise_scale is not None
+    assert hockey_stick(plan.privacy.epsilon, Fraction(1) / Fraction(plan.noise_scale) ** 2) <= (
+        plan.privacy.delta / 2
+    )
+
+
+@pytest.mark.parametrize("bad", [(-20.0, 0.0), (0.0, -0.4), (2.0, 0.0), (0.0, 0.5)])
+def test_estimates_cost_something_and_not_more_than_there_is(bad: tuple[float, float]) -> None:
+    with pytest.raises(dpsu.ParameterError):
+        dpsu.plan(epsilon=1, delta=0.01, mechanism="auto", hints=Hints(None, None, *bad))
+    with pytest.raises(dpsu.ParameterError, match="must not contain 'hints'"):
+        dpsu.select({}, [{"hints": Hints(None, None, *bad)}], epsilon=1, delta=0.01)

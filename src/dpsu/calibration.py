@@ -14,7 +14,7 @@ from dpsu.normal import RELATIVE_ERROR, hockey_stick_at_most, upper_quantile, up
 ROUND_UP = 1.0 + 1e-12
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256, typed=True)
 def gaussian_scale(epsilon: float, delta: float) -> float:
     """Smallest sigma for which l2 sensitivity 1 is (epsilon, delta)-private (Balle and Wang 2018).
 

@@ -49,6 +49,13 @@ class Column:
         A column of no type at all is what was declared, or nothing.
         """
         value = type_.value_type if pa.types.is_dictionary(type_) else type_
+        if self.option == "count":
+            if is_text(value) or pa.types.is_integer(value) or pa.types.is_null(value):
+                return INTEGERS
+            raise DataError(
+                f"column {self} has type {type_name(value)}; local counts must be integers: "
+                "convert it"
+            )
         wanted = {None: None, TEXT_TYPE: TEXT, INTEGER_TYPE: INTEGERS}[self.declared]
         if pa.types.is_null(value):
             return wanted or NOTHING

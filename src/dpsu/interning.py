@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.cells import Column, Lose
-from dpsu.errors import DataError
+from dpsu.errors import DataError, without_values
 from dpsu.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
 from dpsu.kernels import interning
 from dpsu.kernels.hashing import hash_strings
@@ -69,7 +70,9 @@ class Interner:
         if kind == TEXT or not pa.types.is_integer(chunk.type):
             if not pa.types.is_dictionary(chunk.type):
                 chunk = chunk.dictionary_encode()
-            places = chunk.indices.cast(pa.int32())
+            places = without_values(
+                partial(chunk.indices.cast, pa.int32()), f"column {self._column} is damaged"
+            )
             places = places.fill_null(-1) if places.null_count else places
             indices = numbers(places, np.int32)
             chunk = chunk.dictionary

@@ -17,6 +17,7 @@ import os
 import re
 import sqlite3
 import stat
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -339,7 +340,7 @@ def _name(dataset: str) -> str:
             "dataset must be printable and neither begin nor end with a space, so that nobody "
             "takes two names for one"
         )
-    return dataset
+    return unicodedata.normalize("NFC", dataset)
 
 
 def _budget(budget: tuple[float, float] | None) -> Privacy | None:

@@ -80,8 +80,8 @@ class Options:
     min_users: int | None = None
 
     def __post_init__(self) -> None:
-        # Here and not where it is used: a mechanism whose design does not depend on it is run
-        # with it all the same, and a negative one would lift items that nobody else holds.
+        # Here and not where it is used: a mechanism whose design does not depend on it is run with
+        # it all the same, and below 1 it would give weight to every item.
         if self.min_users is not None:
             whole_number("min_users", self.min_users, 1, LARGEST_MIN_USERS)
 
@@ -289,6 +289,7 @@ def _reroute(options: Options) -> Design:
     curve, split, theorem = _l2_curve(options, max_items, max(0.0, lowest), scale)
     cutoff = _cutoff(options, curve.threshold, curve.scale)
     bits = REROUTE_FRACTION_BITS
+    number("cutoff", cutoff, 1.0, 2.0 ** (62 - bits))
     policy = Reroute(math.floor(cutoff * 2**bits), bits, max_items)
     max_users = min(2 ** (62 - bits), math.floor(REROUTE_ALLOWANCE / policy.roundings()))
     return Design(

@@ -62,7 +62,7 @@ def plan_ngrams(
     check_types(user_type=user_type)
     if tokenizer in (SENTENCES, LINES):
         raise ParameterError(f"tokenizer={tokenizer!r} makes no n-grams; use dpsu release --text")
-    whole_number("longest", longest, 1, LONGEST_GRAM)
+    longest = whole_number("longest", longest, 1, LONGEST_GRAM)
     if shares is not None and not isinstance(shares, (tuple, list)):
         raise ParameterError(f"shares={shares!r} is not a list of numbers such as (1, 2, 2)")
     given = (1.0, *(2.0 for _ in range(1, longest))) if shares is None else tuple(shares)
@@ -79,7 +79,7 @@ def plan_ngrams(
         fraction_bits=UNBOUNDED_FRACTION_BITS,
     )
     if insecure_seed is not None:
-        whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
+        insecure_seed = whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
     return Plan(
         mechanism="ngrams",
         privacy=privacy,

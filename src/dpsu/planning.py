@@ -16,6 +16,7 @@ from dpsu.mechanisms import (
     CALIBRATIONS,
     DEFAULT_MECHANISM,
     LARGEST_MAX_ITEMS,
+    LARGEST_MIN_USERS,
     MECHANISMS,
     ORDERS,
     Options,
@@ -88,6 +89,13 @@ def plan(
     True
     """
     privacy = Privacy(epsilon, delta)
+    # Plain numbers from here on: NumPy's compute in their own, smaller types.
+    if min_users is not None:
+        min_users = whole_number("min_users", min_users, 1, LARGEST_MIN_USERS)
+    if expected_users is not None:
+        expected_users = whole_number("expected_users", expected_users, 1, 2**32)
+    if insecure_seed is not None:
+        insecure_seed = whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
     stated_users = expected_users
     one_of("calibration", calibration, CALIBRATIONS)
     flag("counts", counts)
@@ -141,9 +149,15 @@ def plan(
         if value is not None and name not in chosen.options:
             having = sorted(chosen.options - {"insecure_seed"})
             raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
+    idle = (DEFAULT_COUNTS_SHARE, DEFAULT_COUNTS_ITEMS)
+    if not counts and (counts_share, counts_items) != idle:
+        raise ParameterError("counts_share and counts_items do nothing without counts")
     counted = _counts(privacy, counts_share, counts_items) if counts else None
     # Basic composition: what counts and estimates take is taken from the selection.
     others = [spent for spent in (counted, hints) if spent is not None]
+    for spent in others:
+        number("estimates", spent.epsilon, 0.0, privacy.epsilon)
+        number("estimates", spent.delta, 0.0, privacy.delta)
     left = Privacy(
         privacy.epsilon - math.fsum(spent.epsilon for spent in others),
         privacy.delta - math.fsum(spent.delta for spent in others),
@@ -166,10 +180,8 @@ def plan(
                 "user keeps"
             )
         order, bounded_by = "popular", "order"
-    if insecure_seed is not None:
-        whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
     if stated_users is not None:
-        check_expected_users(privacy, whole_number("expected_users", stated_users, 1, 2**32))
+        check_expected_users(privacy, stated_users)
     return Plan(
         mechanism=mechanism,
         privacy=privacy,
@@ -211,11 +223,8 @@ def check_types(**types: str | None) -> None:
 
 
 def _hints(users: int | None, items: float | None) -> Hints:
-    if users is not None:
-        whole_number("expected_users", users, 1, 2**32)
-    if items is not None:
-        number("expected_items_per_user", items, 1.0, 1e9)
-    return Hints(users, items)
+    size = None if items is None else number("expected_items_per_user", items, 1.0, 1e9)
+    return Hints(users, size)
 
 
 def _counts(privacy: Privacy, share: float, max_items: int) -> Counts:
@@ -240,7 +249,6 @@ def _order(order: str | None, prior: Any, expected_users: int | None, count: str
                 "order='scarce' needs expected_users: a public estimate of the number of users, "
                 "not one counted in the data"
             )
-        whole_number("expected_users", expected_users, 1, 2**32)
     elif expected_users is not None:
         raise ParameterError(f"order={order!r} makes no use of expected_users")
     return order

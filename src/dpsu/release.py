@@ -365,7 +365,7 @@ def release(
         )
 
     if auto_budget is not None:
-        number("auto_budget", auto_budget, 1e-4, 0.5)
+        auto_budget = number("auto_budget", auto_budget, 1e-4, 0.5)
         if mechanism != AUTO or expected_items_per_user is not None:
             raise ParameterError(
                 "auto_budget is for mechanism='auto' without expected_items_per_user: it pays for "
@@ -399,7 +399,8 @@ def release(
         )
         pairs = intern(rows, strict=strict, memory=memory, tick=tick)
         if auto_budget is not None:
-            paid = auto_budget * epsilon, auto_budget * delta
+            # Of the plan's numbers, which are Python's: NumPy's may have fewer digits.
+            paid = auto_budget * chosen.privacy.epsilon, auto_budget * chosen.privacy.delta
             chosen = planned(estimate(pairs, key, *paid, memory=memory))
         items = local.run(
             chosen,

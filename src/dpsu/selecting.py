@@ -35,7 +35,7 @@ MOST_EXPECTED_RUNS = 1000.0
 UNIFORM_BITS = 256
 TAKEN = (
     "epsilon", "delta", "user", "item", "text", "tokenizer", "ngrams", "insecure_seed", "prior",
-    "public_items", "counts", "user_type", "item_type",
+    "public_items", "counts", "hints", "user_type", "item_type",
 )  # fmt: skip
 
 
@@ -205,8 +205,7 @@ memory_limit, insecure_seed
     )  # fmt: skip
     pairs = intern(rows, strict=strict, memory=memory)
     cost = Selected(
-        len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta,
-        tune_fraction,
+        len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta, part,
     )  # fmt: skip
     if part is None:
         best, items = _best(trials, pairs, key, repeated)

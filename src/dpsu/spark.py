@@ -166,7 +166,7 @@ expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, b
         insecure_seed=insecure_seed,
     )  # fmt: skip
     if partitions is not None:
-        whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
+        partitions = whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
     engine.refuse_sequential(chosen)
     spending = Spending.of(ledger, dataset, budget)
     # Names and types are in the schema: what they rule out costs nothing.

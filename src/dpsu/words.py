@@ -37,9 +37,15 @@ def guarantee(plan: Plan) -> str:
     if not plan.proven:
         return "NO GUARANTEE: this mechanism is not differentially private as published."
     return (
-        f"({plan.privacy.epsilon:g}, {plan.privacy.delta:.4g})-differential privacy for adding or "
-        f"removing any one {plan.user!r} with all of their rows."
+        f"({at_least(plan.privacy.epsilon)}, {at_least(plan.privacy.delta)})-differential privacy "
+        f"for adding or removing any one {plan.user!r} with all of their rows."
     )
+
+
+def at_least(number: float) -> str:
+    """A number in few digits that do not make it smaller; all of them otherwise."""
+    short = f"{number:.4g}"
+    return short if float(short) >= number else repr(number)
 
 
 def promises(plan: Plan) -> list[str]:

@@ -13,7 +13,7 @@ from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option, result_options
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
-from dpsu.cli.sources import data_of, source_options
+from dpsu.cli.sources import data_of, files_read, source_options
 from dpsu.cli.streams import to_stdout
 from dpsu.inputs.formats import ID_TYPES
 
@@ -88,7 +88,7 @@ def ngrams(
         to_stdout(f"{plan_ngrams(**planned)}\n")
         return
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
-    read = [*files, *([] if ledger is None else [ledger])]
+    read = files_read(files, source, ledger)
     output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     with told_warnings() as caught, shown_progress(quiet) as progress:
         result = interruptible(

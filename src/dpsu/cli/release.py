@@ -14,7 +14,7 @@ from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import format_option, mechanism_options, result_options
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
-from dpsu.cli.sources import data_of, source_options
+from dpsu.cli.sources import data_of, files_read, source_options
 
 
 @click.command()
@@ -53,8 +53,8 @@ def release(
     """
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
     also_read = ("prior", "public_items", "tokenizer")
-    read = [*files, *(options[name] for name in also_read if options[name])]
-    read += [] if ledger is None else [ledger]
+    read = [*(options[name] for name in also_read if options[name])]
+    read += files_read(files if engine == "local" else (), source, ledger)
     output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     if engine == "local":
         refuse_for_local(options)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 import dpsu
+from dpsu.inputs.formats import TABLE
+
+DUCKDB = "duckdb:"
 
 Command = Callable[..., Any]
 
@@ -27,6 +31,24 @@ def source_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def files_read(files: Sequence[str], source: str | None, ledger: str | None) -> list[str]:
+    """Every file that a run reads or keeps, so that none of them is taken for an output."""
+    from dpsu.errors import ParameterError
+    from dpsu.inputs.files import expand
+
+    read = list(files)
+    for name in files:
+        # What is wrong with names is told later, in the words for it.
+        with contextlib.suppress(ParameterError):
+            read += [str(path) for path in expand([name], TABLE)]
+    if source is not None and source.startswith(DUCKDB):
+        database = source.removeprefix(DUCKDB)
+        read += [database, f"{database}.wal"]
+    if ledger is not None:
+        read += [ledger, *(f"{ledger}-{kind}" for kind in ("journal", "wal", "shm"))]
+    return read
 
 
 def data_of(files: tuple[str, ...], source: str | None, query: str | None) -> Any:

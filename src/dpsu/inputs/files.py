@@ -77,6 +77,8 @@ def _is_utf8(name: str) -> bool:
 def _no_file(source: str) -> str:
     # A list of texts that are no paths may be private texts given by mistake: do not repeat them.
     named = format_of(Path(source)) is not None and "\n" not in source and len(source) < 1000
+    if re.search(r"[*?\[]", source) and not re.search(r"\s", source) and len(source) < 1000:
+        return f"no file has a name like {source!r}"
     if named or ("/" in source and not re.search(r"\s", source)):
         return f"there is no file {source!r}"
     return (
@@ -132,8 +134,7 @@ def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> No
     options = [column.option for column in columns]
     pick([column.name for column in columns], schema.names, what, options=options)
     for column in columns:
-        if column.option != "count":
-            column.family(schema.field(column.name).type)
+        column.family(schema.field(column.name).type)
 
 
 def _no_parquet(what: str) -> str:

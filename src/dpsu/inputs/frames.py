@@ -63,8 +63,6 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
     options = [column.option for column in columns]
     names = pick([column.name for column in columns], existing, options=options)
     for column in columns:
-        if column.option == "count":
-            continue
         if schema is None:
             column.family(data.schema.field(column.name).type)
         elif (known := _arrow_type(schema[column.name])) is not None:

@@ -24,6 +24,16 @@ NO_COLLECTION = "some users have no list or set of items"
 TABLE = "give a table: a DataFrame with one row for each user and item"
 
 
+def _listed(held: Any) -> list[Any] | None:
+    """The items of one user; None for what is no collection of items."""
+    if isinstance(held, (str, bytes, type)) or not hasattr(held, "__len__"):
+        return None
+    try:
+        return list(held)
+    except TypeError:
+        return None
+
+
 def from_mapping(
     data: Mapping[Any, Any], columns: tuple[Column, Column], counted: bool, *, texts: bool = False
 ) -> Rows:
@@ -43,16 +53,17 @@ def from_mapping(
     wrong: Any = None
     for who, given in data.items():
         held = [given] if texts and isinstance(given, str) else given
-        if isinstance(held, (str, bytes)) or not hasattr(held, "__len__"):
+        things = _listed(held)
+        if things is None:
             wrong = given
             tally.lose(NO_COLLECTION)
             continue
         users.append(who)
-        sizes.append(len(held))
-        # extend, not +=: a NumPy array on the right would add its numbers to ours.
-        items.extend(held)
+        # Of what was gone through: some things have a length of something else.
+        sizes.append(len(things))
+        items.extend(things)
         if counted:
-            counts.extend(held.values() if isinstance(held, Mapping) else [1] * len(held))
+            counts.extend(held.values() if isinstance(held, Mapping) else [1] * len(things))
     if wrong is not None and not users:
         raise ParameterError(
             f"data maps users to {type(wrong).__name__}; each user needs a list or set of items"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dpsu.cells import Column
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
 from dpsu.inputs.columns import check_names
+from dpsu.inputs.formats import STDIN
 from dpsu.inputs.sql import Query
 from dpsu.inputs.textual import ReadTable
 from dpsu.keys import Key
@@ -148,18 +150,20 @@ def refuse_private_as_public(data: Any, format: str | None, **public: Any) -> No
     """Refuse a file of private data that is also given as public: it would come out whole."""
     named = {name: given for name, given in public.items() if isinstance(given, (str, os.PathLike))}
     paths = _paths(data) if named else []
-    private = {_resolved(path) for path in files.expand(paths, format)}
+    private = [_identity(path) for path in files.expand(paths, format)]
     for name, given in named.items():
-        if _resolved(given) in private:
+        found = _identity(given)
+        if found is not None and found in private:
             raise ParameterError(f"{name} is the file of the private data; give public data there")
 
 
-def _resolved(path: str | os.PathLike[str]) -> Path | None:
-    """The file that is meant; None for what cannot be a name."""
+def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """What makes a file the same under another name; None for what is no file."""
     try:
-        return Path(path).resolve()
-    except (OSError, ValueError):
+        found = os.fstat(sys.stdin.fileno()) if str(path) == STDIN else Path(path).stat()
+    except (OSError, ValueError, AttributeError):
         return None
+    return found.st_dev, found.st_ino
 
 
 def refuse_by_names(

@@ -268,8 +268,7 @@ def _pick(columns: Sequence[Column], existing: Sequence[str]) -> list[str]:
 
 def _check_types(columns: Sequence[Column], schema: Any) -> None:
     for column in columns:
-        if column.option != "count":
-            column.family(schema.field(column.name).type)
+        column.family(schema.field(column.name).type)
 
 
 def _quoted(columns: Sequence[str]) -> str:

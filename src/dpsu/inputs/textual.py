@@ -44,7 +44,7 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zi
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 RAGGED = "some rows have too few or too many cells"
-OPEN_QUOTE = "some lines open a quote that never closes"
+OPEN_QUOTE = "some rows stand behind a quote that never closes"
 NO_OBJECT = "some lines are not JSON objects"
 
 
@@ -121,41 +121,30 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _whole_rows(read: ReadBytes, delimiter: str, longest: int, lose: Lose) -> Iterator[bytes]:
     """Blocks that end where a row ends; `rest` is what was read of the row after them.
 
-    A cell whose quote does not close within `longest` bytes, or at all, gives up its line. In what
-    follows that quote there are only doubled ones, which open nothing for long, so that no bytes
-    are looked at more than twice.
+    What is in quotes is never taken for rows, however long it is and even if the quotes never
+    close: whoever wrote that cell would write other people's rows.
     """
     ends = _Ends(delimiter)
-    rest, opened, skipping = b"", -1, False
-    at_end = False
-    while not at_end:
-        chunk = read(BLOCK)
-        at_end = not chunk
-        first, last, quote = ends.of(chunk)
-        opened = len(rest) + quote if quote >= 0 else opened
-        if skipping and first:
-            # Here ends a row that was too long.
-            skipping, chunk, last, opened = False, chunk[first:], last - first, opened - first
-        elif skipping:
+    rest, skipping = b"", False
+    while chunk := read(BLOCK):
+        first, last = ends.of(chunk)
+        if skipping and not first:
             continue
+        if skipping:
+            # Here ends a row that was too long.
+            skipping, chunk, last = False, chunk[first:], last - first
         data = rest + chunk
         end = len(rest) + last if last else 0
         if end:
             yield data[:end]
-            data, opened = data[end:], opened - end
-        while ends.quoted and data and (at_end or len(data) > longest):
-            lose(OPEN_QUOTE)
-            line = data.find(b"\n", max(opened, 0)) + 1
-            data = data[line:] if line else b""
-            first, last, opened = ends.anew(data)
-            if last:
-                yield data[:last]
-                data, opened = data[last:], opened - last
+            data = data[end:]
         if len(data) > longest:
             lose(f"some rows have more than {longest >> 20} MB")
             data, skipping = b"", True
         rest = data
-    if rest:
+    if ends.quoted:
+        lose(OPEN_QUOTE)
+    elif rest:
         yield rest
 
 
@@ -173,24 +162,19 @@ class _Ends:
         """Whether a cell in quotes is open."""
         return self._state == self._kernel.QUOTED
 
-    def anew(self, chunk: bytes) -> tuple[int, int, int]:
-        """The same for bytes that start a row."""
-        self._state = self._kernel.START
-        return self.of(chunk)
-
-    def of(self, chunk: bytes) -> tuple[int, int, int]:
-        """Ends of the first and the last row, and the last quote that opened a cell."""
+    def of(self, chunk: bytes) -> tuple[int, int]:
+        """Ends of the first and the last row; 0 where there is none."""
         kernel = self._kernel
         if b'"' in chunk:
-            first, last, quote, self._state = kernel.row_ends(
+            first, last, self._state = kernel.row_ends(
                 np.frombuffer(chunk, np.uint8), self._delimiter, self._state
             )
-            return first, last, quote
-        if self.quoted or not chunk:
-            return 0, 0, -1
+            return first, last
+        if self.quoted:
+            return 0, 0
         at_start = chunk[-1] in (self._delimiter, kernel.LINE_FEED, kernel.RETURN)
         self._state = kernel.START if at_start else kernel.INSIDE
-        return chunk.find(b"\n") + 1, chunk.rfind(b"\n") + 1, -1
+        return chunk.find(b"\n") + 1, chunk.rfind(b"\n") + 1
 
 
 def read_json_lines(

@@ -13,20 +13,18 @@ QUOTE, LINE_FEED, RETURN = 34, 10, 13
 
 
 @njit(cache=True, nogil=True)
-def row_ends(data: NDArray[np.uint8], delimiter: int, state: int) -> tuple[int, int, int, int]:
-    """Ends of the first and the last whole row, the last quote that opened a cell, and the state.
+def row_ends(data: NDArray[np.uint8], delimiter: int, state: int) -> tuple[int, int, int]:
+    """Ends of the first and the last whole row, and the state behind the last byte.
 
-    Ends are places behind a line feed, 0 if there is none; -1 stands for no quote.
+    Ends are places behind a line feed, 0 if there is none.
     """
-    first, last, opened = 0, 0, -1
+    first, last = 0, 0
     for at in range(len(data)):
         byte = data[at]
         if state == QUOTED:
             if byte == QUOTE:
                 state = AFTER_QUOTE
         elif byte == QUOTE and state in (START, AFTER_QUOTE):
-            if state == START:
-                opened = at
             state = QUOTED
         elif byte == LINE_FEED:
             state, last = START, at + 1
@@ -36,4 +34,4 @@ def row_ends(data: NDArray[np.uint8], delimiter: int, state: int) -> tuple[int, 
             state = START
         else:
             state = INSIDE
-    return first, last, opened, state
+    return first, last, state
