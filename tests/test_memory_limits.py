@@ -101,6 +101,20 @@ def test_a_small_address_space_neither_hangs_nor_interrupts(tmp_path: Path) -> N
         assert done.returncode == 0 or aborted or "not enough memory" in done.stderr, done.stderr
 
 
+def test_the_command_loads_no_blas_in_the_middle_of_its_work(tmp_path: Path) -> None:
+    """SciPy's BLAS, which Numba looks for when it first compiles, waits for ever for memory."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("user,item\n" + "".join(f"u{u},a\n" for u in range(500)))
+    for mechanism in ("weighted-gaussian", "sieve"):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", *RELEASE, str(rows), "--mechanism", mechanism],
+            capture_output=True, check=True, text=True, timeout=LONGEST,
+        )  # fmt: skip
+        assert done.stdout == "a\n"
+        assert "numba" in done.stderr
+        assert "scipy.linalg.blas" not in done.stderr
+
+
 def test_blas_gets_one_thread_unless_somebody_wants_more() -> None:
     code = (
         "import os, dpsu_command; dpsu_command.begin()\n"

@@ -149,10 +149,7 @@ def plan(
         if value is not None and name not in chosen.options:
             having = sorted(chosen.options - {"insecure_seed"})
             raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
-    idle = (DEFAULT_COUNTS_SHARE, DEFAULT_COUNTS_ITEMS)
-    if not counts and (counts_share, counts_items) != idle:
-        raise ParameterError("counts_share and counts_items do nothing without counts")
-    counted = _counts(privacy, counts_share, counts_items) if counts else None
+    counted = _counts(privacy, counts, counts_share, counts_items)
     # Basic composition: what counts and estimates take is taken from the selection.
     others = [spent for spent in (counted, hints) if spent is not None]
     for spent in others:
@@ -227,10 +224,14 @@ def _hints(users: int | None, items: float | None) -> Hints:
     return Hints(users, size)
 
 
-def _counts(privacy: Privacy, share: float, max_items: int) -> Counts:
+def _counts(privacy: Privacy, wanted: bool, share: float, max_items: int) -> Counts | None:
     part = number("counts_share", share, 0.001, 0.999)
     most = whole_number("counts_items", max_items, 1, LARGEST_MAX_ITEMS)
-    return design_counts(part * privacy.epsilon, part * privacy.delta, most)
+    if wanted:
+        return design_counts(part * privacy.epsilon, part * privacy.delta, most)
+    if (part, most) != (DEFAULT_COUNTS_SHARE, DEFAULT_COUNTS_ITEMS):
+        raise ParameterError("counts_share and counts_items do nothing without counts")
+    return None
 
 
 def _order(order: str | None, prior: Any, expected_users: int | None, count: str | None) -> str:

@@ -27,6 +27,9 @@ def begin() -> None:
     """Listen for signals, and keep BLAS small unless somebody wants it otherwise."""
     for name in BLAS_THREADS:
         os.environ.setdefault(name, "1")
+    # Numba looks for SciPy's BLAS as well, in the middle of the work, where less memory is left:
+    # that BLAS then tries for ever to get some. Numba does without where there is no SciPy.
+    sys.modules.setdefault("scipy", None)  # type: ignore[arg-type]
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
