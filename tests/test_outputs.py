@@ -323,7 +323,8 @@ def test_signals_while_writing_leave_nothing(case: Case, number: signal.Signals)
     wait_for(log.exists, process)
     process.send_signal(number)
     code, said = ended(process)
-    assert (code, said) == (1, "dpsu: interrupted; no output was written\n")
+    kept = "the ledger keeps this release as unfinished"
+    assert (code, said) == (1, f"dpsu: interrupted; no output was written; {kept}\n")
     assert case.written() == ["items.txt"]
     assert output.read_text() == "what was there before"
     assert case.states() == ["unfinished"]

@@ -79,12 +79,6 @@ class Options:
     scout_items: int | None = None
     min_users: int | None = None
 
-    def __post_init__(self) -> None:
-        # Here and not where it is used: a mechanism whose design does not depend on it is run with
-        # it all the same, and below 1 it would give weight to every item.
-        if self.min_users is not None:
-            whole_number("min_users", self.min_users, 1, LARGEST_MIN_USERS)
-
     @property
     def shift(self) -> int:
         """Weight that counts for nothing: that of one user fewer than must hold an item."""

@@ -89,7 +89,8 @@ def plan(
     True
     """
     privacy = Privacy(epsilon, delta)
-    # Plain numbers from here on: NumPy's compute in their own, smaller types.
+    # Plain numbers from here on: NumPy's compute in their own, smaller types. And here, not where
+    # they are used: also a mechanism whose design does not depend on them is run with them.
     if min_users is not None:
         min_users = whole_number("min_users", min_users, 1, LARGEST_MIN_USERS)
     if expected_users is not None:
