@@ -60,7 +60,7 @@ def plan_ngrams(
     privacy = Privacy(epsilon, delta)
     check_names(user=user, item=item, text=text)
     check_types(user_type=user_type)
-    if tokenizer in (SENTENCES, LINES):
+    if isinstance(tokenizer, str) and tokenizer in (SENTENCES, LINES):
         raise ParameterError(f"tokenizer={tokenizer!r} makes no n-grams; use dpsu release --text")
     longest = whole_number("longest", longest, 1, LONGEST_GRAM)
     if shares is not None and not isinstance(shares, (tuple, list)):

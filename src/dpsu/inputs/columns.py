@@ -21,6 +21,8 @@ def check_names(**names: Any) -> None:
                 f"{option} must be the name of a column as text, not a {type(name).__name__}; "
                 "rename columns whose names are not text, and name one column"
             )
+        if option == "text" and not name and name is not None:
+            raise ParameterError("text is empty; name the column of texts, or leave it out")
 
 
 def pick(
