@@ -18,7 +18,7 @@ from dpsu.address_space import address_space
 from dpsu.cli.audit import audit
 from dpsu.cli.compare import compare
 from dpsu.cli.demo import demo
-from dpsu.cli.interrupts import leave_interrupted, listen, stage
+from dpsu.cli.interrupts import ignore_signals, leave_interrupted, listen, stage
 from dpsu.cli.ledger import ledger
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.ngrams import ngrams
@@ -95,6 +95,8 @@ def run() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
+        # All is said and done: a signal from here on changes nothing.
+        ignore_signals()
     except KeyboardInterrupt:
         # A signal while an error was being told, or in the last moment.
         leave_interrupted()
@@ -103,7 +105,7 @@ def run() -> NoReturn:
 
 def fail(message: str, code: int) -> None:
     """Say what went wrong, and what it cost, and leave."""
-    if stage.spending is not None and stage.spending.unfinished:
+    if stage.spending is not None and stage.spending.unfinished and not stage.begun():
         message += ". The ledger keeps this release as unfinished, and it counts in full"
     to_stderr(f"dpsu: {message}")
     sys.exit(code)

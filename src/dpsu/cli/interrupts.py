@@ -109,8 +109,7 @@ def interruptible(work: Callable[[], T]) -> T:
 
 def leave_interrupted() -> NoReturn:
     """Say what was written, remove what was not finished, and end without waiting for loops."""
-    for number in _signals():
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     sweep()
     if somebody_watches():
         # A progress bar that could not end hides the cursor.
@@ -118,6 +117,12 @@ def leave_interrupted() -> NoReturn:
             sys.stderr.write("\x1b[?25h")
     to_stderr(f"dpsu: interrupted; {stage.told()}")
     os._exit(1)
+
+
+def ignore_signals() -> None:
+    """Let nothing interrupt the end of a run."""
+    for number in _signals():
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _signals() -> list[signal.Signals]:
