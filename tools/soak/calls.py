@@ -212,7 +212,8 @@ def _typed(rng: random.Random) -> list[str]:
     said = streams[1].buffer.getvalue().decode(errors="replace")
     troubles += promises.said_wrongly(said)
     troubles += [] if code in (0, 1, 2) else [f"it ended with {code}"]
-    if code == 2 and promises.entries(Path(LEDGER)):
+    # Standard input says nothing of itself before it is read.
+    if code == 2 and "-" not in arguments and promises.entries(Path(LEDGER)):
         troubles.append(f"it was charged for a usage error: {said.strip()[-150:]}")
     return [f"dpsu {' '.join(_short(a) for a in arguments)}: {trouble}" for trouble in troubles]
 
