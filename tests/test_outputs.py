@@ -741,7 +741,7 @@ def test_no_items_are_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--output", "--report"])
-@pytest.mark.parametrize("given", ["folder", "glob", "duckdb", "journal"])
+@pytest.mark.parametrize("given", ["folder", "glob", "spark", "duckdb", "journal"])
 def test_what_is_read_is_never_written(option: str, given: str, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -754,6 +754,7 @@ def test_what_is_read_is_never_written(option: str, given: str, tmp_path: Path) 
     read, target = {
         "folder": ([str(folder)], data),
         "glob": ([f"{folder}/*.csv"], data),
+        "spark": ([str(data), "--engine", "spark"], data),
         "duckdb": (["--source", f"duckdb:{base}", "--query", "select * from t"], base),
         "journal": (
             [str(data), "--ledger", str(book), "--dataset", "x", "--budget", "9,1e-3"],

@@ -54,7 +54,7 @@ def release(
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
     also_read = ("prior", "public_items", "tokenizer")
     read = [*(options[name] for name in also_read if options[name])]
-    read += files_read(files if engine == "local" else (), source, ledger)
+    read += files_read(files, source, ledger)
     output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     if engine == "local":
         refuse_for_local(options)

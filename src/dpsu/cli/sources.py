@@ -11,8 +11,6 @@ import click
 import dpsu
 from dpsu.inputs.formats import TABLE
 
-DUCKDB = "duckdb:"
-
 Command = Callable[..., Any]
 
 
@@ -37,6 +35,7 @@ def files_read(files: Sequence[str], source: str | None, ledger: str | None) -> 
     """Every file that a run reads or keeps, so that none of them is taken for an output."""
     from dpsu.errors import ParameterError
     from dpsu.inputs.files import expand
+    from dpsu.inputs.sql import DUCKDB
 
     read = list(files)
     for name in files:
