@@ -25,7 +25,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 audit: $(VENV)/.test
-	$(BIN)/dpsu audit --markdown docs/audit.md
+	$(BIN)/dpsu audit --markdown docs/figures/audit.md
 	$(BIN)/python -m tools.pages
 
 # Weakens every guarantee on purpose, one change at a time, and sees whether a test notices.

@@ -5,7 +5,7 @@
 
 The paper's greedy mechanisms (GW, and GW-KT with a public prior) are not private as published; they
 are run with `allow_unproven=True` beside the repaired ones. Results go to
-benchmarks/results/carvalho2022.json; docs/papers.md shows them beside what was published.
+benchmarks/results/carvalho2022.json; docs/figures/papers.md shows them beside what was published.
 """
 
 from __future__ import annotations

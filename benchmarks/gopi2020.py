@@ -3,7 +3,8 @@
     python -m benchmarks.gopi2020                 the made-up corpus
     python -m benchmarks.gopi2020 --data FOLDER   and whatever FOLDER holds, see `paper_corpora`
 
-Results go to benchmarks/results/gopi2020.json; docs/papers.md shows them beside what was published.
+Results go to benchmarks/results/gopi2020.json; docs/figures/papers.md shows them beside what was
+published.
 """
 
 from __future__ import annotations

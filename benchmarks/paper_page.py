@@ -60,7 +60,7 @@ Pearson's, between numbers of holders, over the words that both know."""
 
 NOT_PRIVATE = """\
 epsilon = alpha = 3, delta = e^-10. GW and GW-KT are **not private as published** (see
-[greedy](proofs/greedy.md)): shown for comparison, run with `allow_unproven=True`. *greedy* and
+[greedy](../proofs/greedy.md)): shown for comparison, run with `allow_unproven=True`. *greedy* and
 *greedy, prior* are the same ideas repaired, with a proof; *sieve* is the default of this library
 and uses no prior. The best max_items of the policies is known only after the fact, and choosing it
 so is not private either."""
@@ -144,7 +144,7 @@ def _gopi(sets: Sets, beside: list[Compared]) -> list[str]:
     parts += ["epsilon = 3, delta = e^-10, alpha = 5."]
     for name, entry in sets.items():
         parts += ["", f"**{TITLES[name]}**", "", *_table_2(name, entry, beside)]
-    parts += ["", "![Size by items per user](images/gopi2020-figure5.svg)"]
+    parts += ["", "![Size by items per user](../images/gopi2020-figure5.svg)"]
     parts += ["", "### Table 3: coverage of what at least k users hold", ""]
     for name, entry in sets.items():
         parts += [f"**{TITLES[name]}**", "", *_table_3(name, entry, beside), ""]
@@ -156,7 +156,7 @@ def _gopi(sets: Sets, beside: list[Compared]) -> list[str]:
         ("4", "Figure 4: holders by rank"),
         ("6", "Figure 6: size by alpha (max_items = 100, epsilon = 3)"),
     ):
-        parts += ["", f"### {text}", "", f"![{text}](images/gopi2020-figure{number}.svg)"]
+        parts += ["", f"### {text}", "", f"![{text}](../images/gopi2020-figure{number}.svg)"]
     return parts
 
 
@@ -242,7 +242,7 @@ def _carvalho(sets: Sets, beside: list[Compared]) -> list[str]:
             "Figure 3: size by alpha and by epsilon (policies: the max_items of Table 4)",
         ),
     ):
-        parts += ["", f"### {text}", "", f"![{text}](images/carvalho2022-figure{number}.svg)"]
+        parts += ["", f"### {text}", "", f"![{text}](../images/carvalho2022-figure{number}.svg)"]
     return parts
 
 

@@ -53,7 +53,7 @@ formats cost more: no type is guessed from values, and the reader of CSV allows 
 quotes. Single ratios move by 0.1 to 0.2 between runs. XXL is one run from start to end; what did
 not fit in 60 % of the 23 GB that were available went to disk.
 
-![Seconds and peak memory against rows](images/speed.svg)"""
+![Seconds and peak memory against rows](../images/speed.svg)"""
 BASELINES = ["duckdb", "polars"]
 OURS = [
     "count-gaussian", "weighted-gaussian", "weighted-laplace", "policy-gaussian", "policy-laplace",

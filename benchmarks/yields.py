@@ -101,7 +101,7 @@ public Reddit posts. `auto` gets the numbers of users and of items per user to o
 The constants of `sieve` were chosen on made-up data (`python -m benchmarks.steering`) and on
 nothing in these tables; the Reddit-shaped set is made up too, with another seed.
 
-![Items released as a share of the best published mechanism](images/yields.svg)"""
+![Items released as a share of the best published mechanism](../images/yields.svg)"""
 NAMES = {
     "airbnb_reviews": "Airbnb reviews",
     "acl_first_author": "ACL abstracts by first author",

@@ -939,7 +939,7 @@ def test_a_charge_is_there_before_anything_is_read(ledger: Ledger) -> None:
 
 
 def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = ROOT / "docs" / "ledger.md"
+    guide = ROOT / "docs" / "guides" / "ledger.md"
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
     script, check = blocks(guide, "sh")

@@ -15,7 +15,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def blocks(name: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (DOCS / name).read_text("utf-8"), re.S)
+    return re.findall(
+        rf"```{language}\n(.*?)```", (DOCS / "guides" / name).read_text("utf-8"), re.S
+    )
 
 
 @pytest.mark.parametrize("name", ["forecast.md", "compare.md"])
@@ -53,7 +55,7 @@ def test_shell_examples_run(name: str, tmp_path: Path) -> None:
 
 
 def test_numbers_in_the_words_are_those_of_the_software() -> None:
-    told = (DOCS / "forecast.md").read_text("utf-8")
+    told = (DOCS / "guides" / "forecast.md").read_text("utf-8")
     poor = dpsu.forecast(epsilon=0.1, delta=1e-9, users=300, items_per_user=20, mechanisms=[])
     said = re.sub(r"\s+", " ", told)
     assert poor.findings[0].text[1:] in said

@@ -268,7 +268,7 @@ def test_codes_of_errors_are_known_by_class() -> None:
 def test_the_examples_of_the_guide_run(
     source: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guide = ROOT / "docs" / "sql.md"
+    guide = ROOT / "docs" / "guides" / "sql.md"
     with duckdb.connect(tmp_path / "shop.db") as shop:
         shop.execute(
             "create table visits as select range // 2 as person, 'bread' as product from range(600)"

@@ -465,7 +465,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 @pytest.mark.slow
 def test_the_guide_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "tokenizers.md").read_text("utf-8")
+    page = (ROOT / "docs" / "guides" / "tokenizers.md").read_text("utf-8")
     shell = f"shopt -s expand_aliases\nalias dpsu='{sys.executable} -m dpsu'\n"
     starts = {"python": [sys.executable, "-W", "ignore", "-c"], "sh": ["bash", "-ec"]}
     for language, code in re.findall(r"```(python|sh)\n(.*?)```", page, re.S):

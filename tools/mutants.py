@@ -4,7 +4,7 @@
     python -m tools.mutants joint sieve        those whose name or target contains one of these
     python -m tools.mutants --list             what there is, and what became of it last time
     python -m tools.mutants --few 12 --by HASH a dozen of the quick ones, chosen by a hash
-    python -m tools.mutants --record           keep what is found for docs/audit.md
+    python -m tools.mutants --record           keep what is found for docs/figures/audit.md
 
 The exit code is 1 if fewer than 95 % are killed or one cannot be made.
 
@@ -366,7 +366,7 @@ def report() -> str:
         "|---|---|---|",
     ]
     for guarantee, some in sorted(by_guarantee.items()):
-        page = f"[{guarantee.removeprefix('proofs/')}]({guarantee}.md)"
+        page = f"[{guarantee.rpartition('/')[2]}](../{guarantee}.md)"
         lines.append(f"| {page} | {killed(some)} | {len(some)} |")
     alive = [m for m in MUTATIONS if last.get(m.name, {}).get("outcome") != KILLED]
     if alive:

@@ -26,25 +26,28 @@ DOCS = ROOT / "docs"
 def pages() -> dict[Path, str]:
     """All generated pages and their content."""
     return {
-        DOCS / "index.md": _moved((ROOT / "README.md").read_text(encoding="utf-8")),
-        DOCS / "security.md": _moved((ROOT / "SECURITY.md").read_text(encoding="utf-8")),
-        DOCS / "cli.md": _command_line(),
-        DOCS / "speed.md": _speed(),
-        DOCS / "yields.md": _yields(),
-        DOCS / "text-figures.md": _texts(),
-        DOCS / "api.md": reference.page(),
-        DOCS / "changelog.md": _moved((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
-        DOCS / "papers.md": _papers(),
-        DOCS / "spark.md": _spark(),
-        DOCS / "forecast.md": _forecast(),
-        DOCS / "audit.md": _audit(),
-        DOCS / "reliability.md": _reliability(),
+        DOCS / "index.md": _moved("README.md", ""),
+        DOCS / "reference" / "security.md": _moved("SECURITY.md", "../"),
+        DOCS / "reference" / "cli.md": _command_line(),
+        DOCS / "figures" / "speed.md": _speed(),
+        DOCS / "figures" / "yields.md": _yields(),
+        DOCS / "figures" / "text.md": _texts(),
+        DOCS / "reference" / "api.md": reference.page(),
+        DOCS / "reference" / "changelog.md": _moved("CHANGELOG.md", "../"),
+        DOCS / "figures" / "papers.md": _papers(),
+        DOCS / "guides" / "spark.md": _spark(),
+        DOCS / "guides" / "forecast.md": _forecast(),
+        DOCS / "figures" / "audit.md": _audit(),
+        DOCS / "figures" / "reliability.md": _reliability(),
     }
 
 
-def _moved(text: str) -> str:
-    """Links from the root of the project, as seen from its docs folder."""
-    return text.replace("](docs/", "](").replace("](SECURITY.md)", "](security.md)")
+def _moved(name: str, up: str) -> str:
+    """A page of the root of the project, with links as seen from where the site shows it."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return text.replace("](docs/", f"]({up}").replace(
+        "](SECURITY.md)", f"]({up}reference/security.md)"
+    )
 
 
 def _command_line() -> str:
@@ -98,28 +101,28 @@ def _spark() -> str:
 
     result = json.loads(spark.RESULTS.read_text("utf-8"))
     made = {"measured": spark.table(result), "on paper": spark.on_paper(result)}
-    return _filled("spark.md", made)
+    return _filled("guides/spark.md", made)
 
 
 def _forecast() -> str:
     from benchmarks import forecasts
 
     result = json.loads(forecasts.RESULTS.read_text("utf-8"))
-    return _filled("forecast.md", {"measured": forecasts.table(result)})
+    return _filled("guides/forecast.md", {"measured": forecasts.table(result)})
 
 
 def _audit() -> str:
     from tools import mutants
 
     # `make audit` writes the page anew, and what follows its tables is added here.
-    return _filled("audit.md", {"mutations": mutants.report()})
+    return _filled("figures/audit.md", {"mutations": mutants.report()})
 
 
 def _reliability() -> str:
     from tools.soak import results
 
     known = json.loads(results.RESULTS.read_text("utf-8"))
-    return _filled("reliability.md", {"attacked": results.table(known)})
+    return _filled("figures/reliability.md", {"attacked": results.table(known)})
 
 
 def _filled(page: str, tables: dict[str, str]) -> str:

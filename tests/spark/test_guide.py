@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "spark.md"
 
 
 def visits() -> pa.Table:
