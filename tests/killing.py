@@ -24,7 +24,7 @@ from typing import Any
 import dpsu
 from dpsu.ledger import Ledger
 from dpsu.records import DONE, VOID
-from dpsu.writing import write_text
+from dpsu.runtime.writing import write_text
 
 DATASET, BUDGET = "visits", (50.0, 0.01)
 Act = Callable[[Path, Path], None]

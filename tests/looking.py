@@ -18,7 +18,7 @@ from dpsu.contributions import Contributions
 from dpsu.engines.looks import LocalLooks
 from dpsu.ids import Ids, integers
 from dpsu.keys import Key
-from dpsu.normal import upper_tail
+from dpsu.privacy.normal import upper_tail
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import Look, Sieve
 

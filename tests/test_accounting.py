@@ -20,10 +20,10 @@ import dpsu
 from dpsu import coins, noise
 from dpsu.accounting import Cost, Shift, cost_of, total
 from dpsu.auto import Hints
-from dpsu.curves import Gaussian
 from dpsu.engines import local
 from dpsu.ngrams import plan_ngrams
-from dpsu.privacy import Privacy
+from dpsu.privacy.curves import Gaussian
+from dpsu.privacy.guarantee import Privacy
 from tests import reference
 
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}

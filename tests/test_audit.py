@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import binomial, joint, mechanisms
-from dpsu.curves import TruncatedLaplace
+from dpsu import mechanisms
+from dpsu.privacy import binomial, joint
+from dpsu.privacy.curves import TruncatedLaplace
 from tests.databases import CALIBRATED
 
 

@@ -12,12 +12,12 @@ from scipy import stats
 
 import dpsu
 from dpsu.auto import LIMITS, UNIT, estimate
-from dpsu.calibration import gaussian_scale
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.keys import Key
 from dpsu.pairs import Pairs, intern
-from dpsu.privacy import Privacy
+from dpsu.privacy.calibration import gaussian_scale
+from dpsu.privacy.guarantee import Privacy
 from dpsu.selecting import _split, repetition
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")

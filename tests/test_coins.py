@@ -10,9 +10,16 @@ import pytest
 from scipy import stats
 
 from dpsu import coins
-from dpsu.curves import FORMULA_ERROR, Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
 from dpsu.ids import Ids
 from dpsu.keys import Key
+from dpsu.privacy.curves import (
+    FORMULA_ERROR,
+    Gaussian,
+    Laplace,
+    Optimal,
+    ReleaseCurve,
+    TruncatedLaplace,
+)
 
 CURVES: list[ReleaseCurve] = [
     Laplace(1 / 3, 4.7),

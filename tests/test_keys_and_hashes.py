@@ -16,11 +16,11 @@ from scipy import stats
 
 import dpsu
 from dpsu import auto, coins, counts, noise
-from dpsu.curves import Gaussian
 from dpsu.engines import local
 from dpsu.ids import Ids
 from dpsu.kernels.hashing import digests, hash_strings, hash_word
 from dpsu.keys import Key, prefix, sized
+from dpsu.privacy.curves import Gaussian
 from dpsu.rounds.ngrams import HOW_MANY, WHICH
 
 

@@ -26,7 +26,7 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.ledger import Ledger
-from dpsu.privacy import Privacy
+from dpsu.privacy.guarantee import Privacy
 from tests.test_cli import Run, run  # noqa: F401
 from tests.test_docs import blocks
 from tests.test_leaks import MARK, NUMBER, assert_clean, table

@@ -13,10 +13,10 @@ from dpsu import bounding
 from dpsu.contributions import Contributions, arrange
 from dpsu.ids import Ids
 from dpsu.inputs.public import read_prior
-from dpsu.kernels import threads
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.pairs import Rows, intern, rows_of
 from dpsu.policies import order
+from dpsu.runtime import threads
 from tests.databases import LISTED, listed_users
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tools import stamp
 
-from dpsu.curves import CURVES
 from dpsu.mechanisms import MECHANISMS, Options
 from dpsu.policies import POLICIES
-from dpsu.privacy import Privacy
+from dpsu.privacy.curves import CURVES
+from dpsu.privacy.guarantee import Privacy
 from dpsu.words import THEOREMS
 from tests.databases import CALIBRATED
 
@@ -33,7 +33,7 @@ PARTS = (
     "**References.**",
 )  # fmt: skip
 NOT_PROVED = {
-    "dpsu.calibration.greedy_published_threshold",  # refuted, not proved: see greedy.md
+    "dpsu.privacy.calibration.greedy_published_threshold",  # refuted, not proved: see greedy.md
     "dpsu.coins.probabilities",  # for forecasts and comparisons; no release calls it
 }
 

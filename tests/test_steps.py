@@ -22,11 +22,11 @@ from dpsu.engines.turns import Ask, Listen
 from dpsu.ids import Ids
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
-from dpsu.kernels import threads
 from dpsu.keys import Key
 from dpsu.noise import Noise
 from dpsu.pairs import intern
 from dpsu.rounds import Sieve
+from dpsu.runtime import threads
 from tests import clusters, looking
 
 KINDS = ("text-text", "int-int", "int-text", "text-int")

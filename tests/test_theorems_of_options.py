@@ -12,8 +12,8 @@ from tools import stamp
 
 import dpsu
 from dpsu.auto import Hints
-from dpsu.calibration import gaussian_scale
 from dpsu.mechanisms import MECHANISMS, UNPUBLISHED
+from dpsu.privacy.calibration import gaussian_scale
 from tests.reference import hockey_stick
 
 # Options of a column, each as one could give it; with a prior, orders are those of the prior.

@@ -26,7 +26,7 @@ from dpsu.ledger import Ledger
 from dpsu.ngrams import ngrams
 from dpsu.plan import Plan
 from dpsu.planning import plan
-from dpsu.privacy import Privacy
+from dpsu.privacy.guarantee import Privacy
 from dpsu.release import Release, release
 from dpsu.selecting import select
 

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsu.calibration import ROUND_UP, novel_at_most
-from dpsu.curves import Gaussian
 from dpsu.errors import ParameterError
 from dpsu.mechanisms import REROUTE_ALLOWANCE, ROUNDING_ALLOWANCE, OneShot
-from dpsu.normal import hockey_stick_at_most
 from dpsu.plan import Plan
 from dpsu.policies import Count, L2Descent, Reroute, Weighted
-from dpsu.privacy import Privacy
+from dpsu.privacy.calibration import ROUND_UP, novel_at_most
+from dpsu.privacy.curves import Gaussian
+from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.normal import hockey_stick_at_most
 from dpsu.rounds import NGrams, Rounds, Sieve
 
 # The double 0.1 is a little more than a tenth; ten releases of 0.1 are to fit into a budget of 1.

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
+from dpsu.options import number, whole_number
 from dpsu.plan import Plan
 from dpsu.planning import plan
-from dpsu.privacy import number, whole_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -239,7 +239,7 @@ def _judge(
 ) -> list[Finding]:
     import numpy as np
 
-    from dpsu.binomial import lower_bound
+    from dpsu.privacy.binomial import lower_bound
 
     present, absent = (np.concatenate(part) for part in scores)
     if scenario.first_novel == 0:
@@ -265,7 +265,7 @@ def _direction(
     scenario: Scenario, scores: tuple[Any, Any], direction: str, chosen: Plan, error: float
 ) -> Finding:
     """Lower bound of epsilon from one kind of event; the event is chosen on half of the runs."""
-    from dpsu.binomial import lower_bound, upper_bound
+    from dpsu.privacy.binomial import lower_bound, upper_bound
 
     shows = direction.startswith("shown")
     likely, unlikely = scores if direction.endswith("present") else scores[::-1]

@@ -12,12 +12,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpsu.calibration import ROUND_UP, gaussian_scale
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
 
 if TYPE_CHECKING:
     from dpsu.keys import Key
-    from dpsu.memory import Memory
     from dpsu.pairs import Pairs
+    from dpsu.runtime.memory import Memory
 
 # Set sizes are summed up to these limits; the first counts users.
 LIMITS = (1, 20, 400)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions import Contributions
 from dpsu.kernels import grouping
-from dpsu.kernels.threads import in_even_ranges
+from dpsu.runtime.threads import in_even_ranges
 
 
 def sample(

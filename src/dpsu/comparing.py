@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.mechanisms import MECHANISMS, find
+from dpsu.options import whole_number
 from dpsu.plan import Plan
 from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
 from dpsu.planning import plan as make_plan
-from dpsu.privacy import Privacy, whole_number
+from dpsu.privacy.guarantee import Privacy
 from dpsu.text.source import Split, text_source
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Comparison:
 
     def write_html(self, path: str | Path) -> None:
         """Write the page, whole or not at all, for its owner alone to read. NOT PRIVATE."""
-        from dpsu.writing import check_writable, write_text
+        from dpsu.runtime.writing import check_writable, write_text
 
         check_writable(Path(path), suffixes=(".html", ".htm"))
         write_text(Path(path), self.to_html(), private=True)
@@ -236,7 +237,7 @@ def compare(
     NOT PRIVATE: for the data's owner only; do not publish. ...
     """
     from dpsu.expecting import expect, held_by, holders_of, read_pairs, universal_bound, usual_runs
-    from dpsu.kernels.compiling import when_compiling
+    from dpsu.runtime.compiling import when_compiling
 
     privacy = Privacy(epsilon, delta)
     source = text_source(text, tokenizer, ngrams, count=count)

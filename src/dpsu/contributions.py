@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.kernels import grouping
-from dpsu.kernels.threads import side_by_side
-from dpsu.memory import Memory
 from dpsu.pairs import Block, Pairs
+from dpsu.runtime.memory import Memory
+from dpsu.runtime.threads import side_by_side
 
 # Rows of a bucket are sorted in the cache of one core; more buckets than this would be too many
 # places to deal to at once.

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsu.calibration import ROUND_UP, gaussian_scale
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
 
 if TYPE_CHECKING:
     import numpy as np

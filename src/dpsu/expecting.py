@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from dpsu.coins import probabilities
 from dpsu.contributions import Contributions, arrange
-from dpsu.curves import Optimal
 from dpsu.engines import local
 from dpsu.engines.looks import LocalLooks
 from dpsu.ids import Ids
@@ -29,6 +28,7 @@ from dpsu.mechanisms import OneShot
 from dpsu.pairs import Pairs
 from dpsu.plan import Plan
 from dpsu.policies import Count
+from dpsu.privacy.curves import Optimal
 from dpsu.rounds import NGrams
 from dpsu.text.source import TextSource
 

@@ -14,7 +14,7 @@ from dpsu.hopeless import Finding, findings
 from dpsu.mechanisms import MECHANISMS, find
 from dpsu.plan import Plan
 from dpsu.planning import plan as make_plan
-from dpsu.privacy import LARGEST_EPSILON, SMALLEST_EPSILON
+from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON
 from dpsu.profiles import Profile, find_users
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Forecast:
 
     def write_html(self, path: str | Path) -> None:
         """Write the page, whole or not at all."""
-        from dpsu.writing import check_writable, write_text
+        from dpsu.runtime.writing import check_writable, write_text
 
         check_writable(Path(path), suffixes=(".html", ".htm"))
         write_text(Path(path), self.to_html())
@@ -214,7 +214,7 @@ def forecast(
     >>> print(poor.findings[0].text)  # doctest: +ELLIPSIS
     at epsilon=0.1, delta=1e-09 an item needs about ... users; you expect users=50: nothing ...
     """
-    from dpsu.kernels.compiling import when_compiling
+    from dpsu.runtime.compiling import when_compiling
 
     asked = make_plan(epsilon=epsilon, delta=delta, **options)
     typed = _explicit(asked, options)

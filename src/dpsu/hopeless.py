@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpsu.curves import Optimal
 from dpsu.errors import ParameterError
 from dpsu.plan import Plan
-from dpsu.privacy import LARGEST_EPSILON, Privacy
+from dpsu.privacy.curves import Optimal
+from dpsu.privacy.guarantee import LARGEST_EPSILON, Privacy
 
 HALF, LIKELY = 0.5, 0.9
 FAR_ABOVE = 10.0

@@ -20,7 +20,7 @@ from dpsu.errors import DataError, without_values
 from dpsu.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
 from dpsu.kernels import interning
 from dpsu.kernels.hashing import hash_strings
-from dpsu.memory import refuse_beyond_memory
+from dpsu.runtime.memory import refuse_beyond_memory
 
 # A table of 16 million codes (64 MB) is worth it for any integers; a larger one only if it is
 # smaller than the codes of the rows.

@@ -12,7 +12,7 @@ import hmac
 import secrets
 from dataclasses import dataclass, field
 
-from dpsu.privacy import whole_number
+from dpsu.options import whole_number
 
 KEY_BYTES = 32
 

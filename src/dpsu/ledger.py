@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.accounting import Cost, total
 from dpsu.errors import BudgetError, LedgerError, ParameterError
-from dpsu.privacy import Privacy
+from dpsu.privacy.guarantee import Privacy
 from dpsu.records import (
     BUDGET,
     CHARGE,

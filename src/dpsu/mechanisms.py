@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsu import calibration, joint
-from dpsu.curves import Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
 from dpsu.errors import ParameterError
+from dpsu.options import number, one_of, whole_number
 from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
-from dpsu.privacy import Privacy, number, one_of, whole_number
+from dpsu.privacy import calibration, joint
+from dpsu.privacy.curves import Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
+from dpsu.privacy.guarantee import Privacy
 from dpsu.rounds import Rounds
 from dpsu.rounds.sieve import design_sieve
 from dpsu.rounds.sips import design_sips

@@ -10,9 +10,10 @@ from dpsu.errors import DataWarning, ParameterError
 from dpsu.inputs.columns import check_names
 from dpsu.keys import Key
 from dpsu.mechanisms import LARGEST_MAX_ITEMS, MAX_USERS, UNBOUNDED_FRACTION_BITS
+from dpsu.options import function, number, whole_number
 from dpsu.plan import Plan
 from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
-from dpsu.privacy import Privacy, function, number, whole_number
+from dpsu.privacy.guarantee import Privacy
 from dpsu.release import Progress, Release
 from dpsu.rounds.ngrams import design_ngrams
 from dpsu.spending import Spending
@@ -185,9 +186,9 @@ insecure_seed
 
     from dpsu.engines.sequences import LocalSequences
     from dpsu.inputs.reading import read_texts, refuse_by_names, wanted
-    from dpsu.kernels.compiling import when_compiling
-    from dpsu.memory import Memory, parse_size
     from dpsu.rounds.ngrams import NGrams
+    from dpsu.runtime.compiling import when_compiling
+    from dpsu.runtime.memory import Memory, parse_size
     from dpsu.text.corpus import read_corpus
 
     spending = Spending.of(ledger, dataset, budget)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpsu.ids import Ids
 from dpsu.kernels.gaussians import WORDS, round_gaussians
 from dpsu.kernels.hashing import digests
-from dpsu.kernels.threads import in_ranges
 from dpsu.keys import Key, prefix
+from dpsu.runtime.threads import in_ranges
 
 PURPOSE = "evidence"
 MORE = "more "

@@ -21,8 +21,8 @@ from dpsu.errors import DataError, DataWarning
 from dpsu.ids import Ids, is_text, type_name
 from dpsu.interning import Interner, Prepared
 from dpsu.kernels.grouping import LARGEST_COUNT
-from dpsu.kernels.threads import in_order_ahead
-from dpsu.memory import Memory
+from dpsu.runtime.memory import Memory
+from dpsu.runtime.threads import in_order_ahead
 
 Columns = tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray | None]
 Part = Callable[[], Columns]

@@ -8,11 +8,11 @@ from typing import Any
 
 from dpsu.auto import Hints
 from dpsu.counts import Counts
-from dpsu.curves import ReleaseCurve, curve_from_dict, curve_to_dict, weight_needed
 from dpsu.errors import ParameterError
 from dpsu.mechanisms import OneShot
 from dpsu.policies import Policy, policy_from_dict, policy_to_dict
-from dpsu.privacy import Privacy
+from dpsu.privacy.curves import ReleaseCurve, curve_from_dict, curve_to_dict, weight_needed
+from dpsu.privacy.guarantee import Privacy
 from dpsu.rounds import Rounds, rounds_from_dict, rounds_to_dict
 from dpsu.text.source import TextSource
 

@@ -22,8 +22,9 @@ from dpsu.mechanisms import (
     Options,
     find,
 )
+from dpsu.options import flag, number, one_of, whole_number
 from dpsu.plan import Plan, PublicKnowledge
-from dpsu.privacy import Privacy, flag, number, one_of, whole_number
+from dpsu.privacy.guarantee import Privacy
 from dpsu.text.source import Split, text_source
 
 # N-grams of several tokens make large sets; so many of them serve long texts and cost short ones

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
+from dpsu.options import number, whole_number
 from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER
-from dpsu.privacy import number, whole_number
 
 if TYPE_CHECKING:
     from dpsu.pairs import Pairs

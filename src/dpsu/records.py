@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from dpsu.accounting import Cost, Shift, Total, total
 from dpsu.errors import LedgerError, ParameterError
-from dpsu.privacy import (
+from dpsu.privacy.guarantee import (
     LARGEST_DELTA,
     LARGEST_EPSILON,
     SMALLEST_DELTA,

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
-from dpsu.extras import load
 from dpsu.keys import Key
 from dpsu.mechanisms import AUTO
+from dpsu.options import flag, function, number
 from dpsu.plan import Plan
 from dpsu.planning import (
     DEFAULT_COUNTS_ITEMS,
@@ -22,7 +22,7 @@ from dpsu.planning import (
     DEFAULT_USER,
     plan,
 )
-from dpsu.privacy import flag, function, number
+from dpsu.runtime.extras import load
 from dpsu.spending import Spending
 from dpsu.text.source import Split
 
@@ -123,7 +123,7 @@ class Release:
         a carriage return for formulas. `csv_safe` puts ``'`` before such cells, and before cells
         that begin with ``'``, so that one quote can be taken away again. This changes the items.
         """
-        from dpsu.writing import write_release
+        from dpsu.runtime.writing import write_release
 
         if not isinstance(path, (str, os.PathLike)):
             raise ParameterError(f"path must be the name of a file, not a {type(path).__name__}")
@@ -311,9 +311,9 @@ def release(
     from dpsu.ids import Ids, arrow_type
     from dpsu.inputs import public
     from dpsu.inputs.reading import read, refuse_by_names, refuse_private_as_public, wanted
-    from dpsu.kernels.compiling import when_compiling
-    from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
+    from dpsu.runtime.compiling import when_compiling
+    from dpsu.runtime.memory import Memory, parse_size
 
     spending = Spending.of(ledger, dataset, budget)
     flag("strict", strict)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.keys import Key
+from dpsu.options import number
 from dpsu.plan import Plan, Selected
 from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, plan
-from dpsu.privacy import Privacy, number
+from dpsu.privacy.guarantee import Privacy
 from dpsu.release import Release
 from dpsu.spending import Spending
 from dpsu.text.source import Split, text_source
@@ -167,8 +168,8 @@ memory_limit, insecure_seed
     ('bread', 'milk')
     """
     from dpsu.inputs.reading import read, refuse_by_names, wanted
-    from dpsu.memory import Memory, parse_size
     from dpsu.pairs import intern
+    from dpsu.runtime.memory import Memory, parse_size
 
     spending = Spending.of(ledger, dataset, budget)
     privacy = Privacy(epsilon, delta)

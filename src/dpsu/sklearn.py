@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError, without_values
-from dpsu.extras import load
 from dpsu.inputs.columns import DefaultName
 from dpsu.release import Release, release
+from dpsu.runtime.extras import load
 from dpsu.text.source import Split, TextSource, text_source
 
 if TYPE_CHECKING:

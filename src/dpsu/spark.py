@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning
 from dpsu.keys import Key
+from dpsu.options import whole_number
 from dpsu.plan import Plan
 from dpsu.planning import (
     DEFAULT_COUNTS_ITEMS,
@@ -18,7 +19,6 @@ from dpsu.planning import (
     DEFAULT_USER,
     plan,
 )
-from dpsu.privacy import whole_number
 from dpsu.release import Release
 from dpsu.spending import Spending
 

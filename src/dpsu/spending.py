@@ -13,7 +13,7 @@ from dpsu.accounting import Cost, cost_of
 from dpsu.errors import DataWarning, LedgerError, ParameterError
 from dpsu.ledger import Ledger
 from dpsu.plan import Plan
-from dpsu.privacy import Privacy
+from dpsu.privacy.guarantee import Privacy
 from dpsu.records import DONE, LONGEST_NAME, VOID
 
 

@@ -50,8 +50,8 @@ def warm_up() -> None:
     import dpsu.auto
     import dpsu.cli
     import dpsu.inputs.reading
+    import dpsu.runtime.writing
     import dpsu.text.grams
-    import dpsu.writing
     from tools.soak import data
 
     pairs = data.rows(300)

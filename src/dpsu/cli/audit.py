@@ -47,7 +47,7 @@ def audit(
     from rich.progress import Progress
 
     import dpsu
-    from dpsu.writing import write_text
+    from dpsu.runtime.writing import write_text
 
     writable([], {"markdown": markdown}, {"markdown": (".md",)})
     runs = _runs(

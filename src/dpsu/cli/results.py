@@ -21,9 +21,7 @@ from dpsu.cli.interrupts import (
     stage,
 )
 from dpsu.cli.streams import a_terminal, harmless, to_stderr, to_stdout
-from dpsu.spending import Spending
-from dpsu.words import guarantee, summary
-from dpsu.writing import (
+from dpsu.runtime.writing import (
     SUFFIXES,
     PendingFile,
     check_writable,
@@ -33,6 +31,8 @@ from dpsu.writing import (
     text_writer,
     written_through,
 )
+from dpsu.spending import Spending
+from dpsu.words import guarantee, summary
 
 STDOUT = "/dev/stdout"
 PAGES = (".html", ".htm")

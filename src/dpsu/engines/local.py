@@ -22,11 +22,11 @@ from dpsu.ids import Ids, integers
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.keys import Key
 from dpsu.mechanisms import OneShot
-from dpsu.memory import Memory
 from dpsu.pairs import Pairs
 from dpsu.plan import Plan
 from dpsu.policies import order
 from dpsu.rounds import NGrams
+from dpsu.runtime.memory import Memory
 
 Stage = Callable[[str, int], None]
 

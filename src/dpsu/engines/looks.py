@@ -12,9 +12,9 @@ from dpsu import bounding
 from dpsu.contributions import Contributions
 from dpsu.ids import Ids
 from dpsu.kernels import looks as kernels
-from dpsu.kernels.threads import in_even_ranges
 from dpsu.keys import Key
 from dpsu.policies.turns import Done, nobody_waits
+from dpsu.runtime.threads import in_even_ranges
 
 
 class LocalLooks:

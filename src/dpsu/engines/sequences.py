@@ -10,11 +10,11 @@ from dpsu import bounding
 from dpsu.contributions import arrange
 from dpsu.ids import Ids, integers, numbers
 from dpsu.keys import Key
-from dpsu.memory import Memory
 from dpsu.pairs import Block, Pairs
 from dpsu.policies import order
 from dpsu.policies.turns import Done, nobody_waits
 from dpsu.policies.weighted import Weighted
+from dpsu.runtime.memory import Memory
 from dpsu.text.corpus import Corpus
 from dpsu.text.domain import Domain
 

@@ -28,10 +28,10 @@ from dpsu.engines.parcels import ROWS, Parcel, arrived, ids_of, pack, sent, unpa
 from dpsu.errors import DataError, DpsuError
 from dpsu.ids import Ids, canonical, integers, numbers
 from dpsu.inputs.public import Prior, PublicItems
-from dpsu.kernels import threads
 from dpsu.keys import Key
 from dpsu.pairs import Block, Pairs
 from dpsu.plan import Plan
+from dpsu.runtime import threads
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -21,7 +21,7 @@ from dpsu.inputs import textual
 from dpsu.inputs.columns import pick
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
 from dpsu.inputs.textual import ReadTable
-from dpsu.privacy import shown
+from dpsu.options import shown
 
 # A row group of more rows, or bytes, is read batch by batch: one core, but little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27

@@ -18,8 +18,8 @@ from dpsu.inputs.formats import STDIN
 from dpsu.inputs.sql import Query
 from dpsu.inputs.textual import ReadTable
 from dpsu.keys import Key
-from dpsu.memory import Memory
 from dpsu.pairs import Part, Rows, Tally
+from dpsu.runtime.memory import Memory
 from dpsu.text.source import Split, TextSource
 
 # Frames are interned in slices, so that what is made of them on the way stays small.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
-from dpsu.extras import load
+from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
     from dpsu.cells import Column

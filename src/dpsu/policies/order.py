@@ -18,7 +18,7 @@ from dpsu.ids import Ids
 from dpsu.inputs.public import Prior
 from dpsu.kernels import grouping
 from dpsu.kernels.ordering import order_by_hash
-from dpsu.kernels.threads import in_even_ranges
+from dpsu.runtime.threads import in_even_ranges
 
 
 def hash_order(ids: Ids, salt: int) -> NDArray[np.int64]:

@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpsu.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
-from dpsu.curves import Gaussian, weight_needed
-from dpsu.normal import upper_quantile
 from dpsu.policies.weighted import Weighted
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
+from dpsu.privacy.curves import Gaussian, weight_needed
+from dpsu.privacy.normal import upper_quantile
 from dpsu.rounds.sips import SPLITS
 
 if TYPE_CHECKING:

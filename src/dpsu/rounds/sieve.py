@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from dpsu.calibration import ROUND_UP, gaussian_scale
-from dpsu.normal import upper_quantile
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
+from dpsu.privacy.normal import upper_quantile
 from dpsu.rounds.boundary import Phase, make_phase
 
 if TYPE_CHECKING:

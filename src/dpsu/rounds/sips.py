@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
-from dpsu.curves import Gaussian, weight_needed
 from dpsu.policies.weighted import Weighted
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
+from dpsu.privacy.curves import Gaussian, weight_needed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,8 +17,8 @@ from dpsu.cells import Column
 from dpsu.ids import Ids
 from dpsu.interning import Interner, Prepared
 from dpsu.kernels.grams import BARRIER
-from dpsu.kernels.threads import in_order_ahead
 from dpsu.pairs import Rows, question_users, tell_lost, tell_nothing
+from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.grams import grams_of
 from dpsu.text.pieces import Piece, Tokens, pieces
 from dpsu.text.source import Split, TextSource

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dpsu.errors import DataWarning
-from dpsu.privacy import whole_number
+from dpsu.options import whole_number
+from dpsu.runtime.writing import check_writable, write_text
 from dpsu.text.vocabulary import Vocabulary, read_vocabulary
-from dpsu.writing import check_writable, write_text
 
 # What fastText takes for the end of a word; other spaces, such as U+00A0, it reads as letters.
 _BREAKS_FASTTEXT = re.compile(r"[ \t\n\r\v\f\0]")

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.cells import Column
-from dpsu.extras import load
 from dpsu.ids import text_buffers
 from dpsu.inputs.formats import TEXT_TYPE
 from dpsu.interning import Interner
 from dpsu.kernels.hashing import hash_strings
+from dpsu.runtime.extras import load
 
 GONE = ("[removed]", "[deleted]")
 URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
-from dpsu.extras import load
-from dpsu.privacy import whole_number
+from dpsu.options import whole_number
+from dpsu.runtime.extras import load
+from dpsu.runtime.writing import check_writable, write_text
 from dpsu.text.vocabulary import read_vocabulary
-from dpsu.writing import check_writable, write_text
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -16,7 +16,7 @@ from typing import Any
 
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.release import Release
-from dpsu.writing import SUFFIXES
+from dpsu.runtime.writing import SUFFIXES
 
 _ESCAPED = re.compile(r"\\(.)")
 _MEANT = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}

@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dpsu.calibration import gaussian_scale, gaussian_threshold, novel_at_most
-from dpsu.normal import hockey_stick_at_most
+from dpsu.privacy.calibration import gaussian_scale, gaussian_threshold, novel_at_most
+from dpsu.privacy.normal import hockey_stick_at_most
 
 SMALLEST_CELL = 1e-4
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0

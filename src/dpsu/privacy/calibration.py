@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from dpsu.normal import RELATIVE_ERROR, hockey_stick_at_most, upper_quantile, upper_tail
+from dpsu.privacy.normal import RELATIVE_ERROR, hockey_stick_at_most, upper_quantile, upper_tail
 
 ROUND_UP = 1.0 + 1e-12
 

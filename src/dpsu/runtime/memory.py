@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.address_space import address_space_left
 from dpsu.errors import NO_MEMORY, ParameterError, ResourceError, lacks_memory
+from dpsu.runtime.address_space import address_space_left
 
 # Of the memory that is available when a release starts, rows may take so much; the rest is for
 # what is being read, for the distinct ids and for everybody else.
