@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 import dpsu
+from dpsu.contributions.pairs import Pairs, intern, rows_of
 from dpsu.engines import local
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern, rows_of
+from dpsu.randomness.keys import Key
 
 CANDIDATES: dict[str, dict[str, Any]] = {
     "sieve": {"mechanism": "sieve"},

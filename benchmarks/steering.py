@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.few_items import made_up
-from dpsu.contributions import Contributions, arrange
+from dpsu.contributions.grouped import Contributions, arrange
+from dpsu.contributions.ids import Ids
+from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines.looks import LocalLooks
-from dpsu.ids import Ids
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
 from dpsu.policies import order
+from dpsu.randomness.keys import Key
 from dpsu.rounds.sieve import Steering, design_sieve
 from dpsu.sample import reddit_like
 

@@ -32,13 +32,13 @@ import pyarrow.parquet
 
 import dpsu
 from dpsu.auto import estimate
-from dpsu.contributions import arrange
+from dpsu.contributions.grouped import arrange
+from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
 from dpsu.privacy.curves import Optimal
+from dpsu.randomness.keys import Key
 
 RESULTS = Path(__file__).resolve().parent / "results" / "yields.json"
 SETS = ("airbnb_reviews", "acl_first_author", "steam_200k", "fimi_retail", "reddit_like")

@@ -77,7 +77,7 @@ def broken_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def broken_coins(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsu import coins
+    from dpsu.randomness import coins
 
     real = coins._word_bounds
 

@@ -12,12 +12,12 @@ from scipy import stats
 
 import dpsu
 from dpsu.auto import LIMITS, UNIT, estimate
+from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.privacy.guarantee import Privacy
+from dpsu.randomness.keys import Key
 from dpsu.selecting import _split, repetition
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
@@ -104,7 +104,7 @@ def test_estimates_are_paid_for_and_near_the_truth() -> None:
 
 def test_one_user_adds_at_most_one_to_each_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen with the noise taken away, whose scale must cover a step of 1 in every sum."""
-    from dpsu import noise
+    from dpsu.randomness import noise
 
     seen: list[np.ndarray] = []
 

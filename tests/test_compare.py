@@ -20,9 +20,9 @@ import dpsu
 from dpsu.comparing import BANDS, LEVELS, NOT_PRIVATE
 from dpsu.engines import local
 from dpsu.expecting import read_pairs
-from dpsu.keys import Key
 from dpsu.mechanisms import MECHANISMS
 from dpsu.privacy.curves import Optimal
+from dpsu.randomness.keys import Key
 from dpsu.sample import zipf_like
 
 MARK = "Zzmarker"

@@ -21,8 +21,8 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
+from dpsu.contributions.pairs import Tally
 from dpsu.inputs import textual
-from dpsu.pairs import Tally
 
 MARK = "Geheimnis"
 SURE: dict[str, Any] = {

@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu import interning
+from dpsu.contributions import interning
 from dpsu.runtime import memory
 from dpsu.runtime.memory import Memory, available, parse_size
 

@@ -16,16 +16,16 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import coins
+from dpsu.contributions.ids import Ids
 from dpsu.engines.sequences import LocalSequences
-from dpsu.ids import Ids
 from dpsu.inputs.reading import read_texts
-from dpsu.keys import Key
 from dpsu.ngrams import plan_ngrams
 from dpsu.policies.weighted import Weighted
 from dpsu.privacy.binomial import lower_bound
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.normal import upper_tail
+from dpsu.randomness import coins
+from dpsu.randomness.keys import Key
 from dpsu.rounds.ngrams import HOW_MANY, NGrams, binomial, design_ngrams, spurious_pairs
 from dpsu.text.corpus import read_corpus
 from dpsu.text.domain import Domain

@@ -34,7 +34,7 @@ PARTS = (
 )  # fmt: skip
 NOT_PROVED = {
     "dpsu.privacy.calibration.greedy_published_threshold",  # refuted, not proved: see greedy.md
-    "dpsu.coins.probabilities",  # for forecasts and comparisons; no release calls it
+    "dpsu.randomness.coins.probabilities",  # for forecasts and comparisons; no release calls it
 }
 
 

@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import noise as noise_module
-from dpsu.ids import Ids
+from dpsu.contributions.ids import Ids
 from dpsu.kernels.gaussians import round_gaussians
-from dpsu.keys import Key
 from dpsu.privacy.normal import upper_tail
+from dpsu.randomness import noise as noise_module
+from dpsu.randomness.keys import Key
 from dpsu.rounds.boundary import crossing_at_most, make_phase
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import Sieve, design_sieve, shapes

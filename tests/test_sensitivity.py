@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.contributions.ids import Ids, integers
+from dpsu.contributions.pairs import intern
 from dpsu.counts import design_counts
 from dpsu.engines import local
 from dpsu.engines.looks import LocalLooks
-from dpsu.ids import Ids, integers
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import intern
 from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
+from dpsu.randomness.keys import Key
 from tests import looking
 from tests.databases import Users, contributions, policy_weights, random_users, weights_of
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
 
 if TYPE_CHECKING:
-    from dpsu.keys import Key
-    from dpsu.pairs import Pairs
+    from dpsu.contributions.pairs import Pairs
+    from dpsu.randomness.keys import Key
     from dpsu.runtime.memory import Memory
 
 # Set sizes are summed up to these limits; the first counts users.
@@ -67,9 +67,9 @@ def estimate(
     import numpy as np
     import pyarrow as pa
 
-    from dpsu.contributions import arrange
-    from dpsu.ids import Ids
-    from dpsu.noise import Noise
+    from dpsu.contributions.grouped import arrange
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.noise import Noise
 
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
     sizes = arrange(pairs, *orders, counted=False, memory=memory).sizes

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.contributions import Contributions
-    from dpsu.ids import Ids
-    from dpsu.keys import Key
+    from dpsu.contributions.grouped import Contributions
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.keys import Key
 
 PURPOSE = "count"
 
@@ -41,7 +41,7 @@ class Counts:
         """Number of users that count for each item. PRIVATE; `held` is used up."""
         import numpy as np
 
-        from dpsu import bounding
+        from dpsu.contributions import bounding
         from dpsu.kernels import weights
 
         bounded = bounding.sample(
@@ -56,7 +56,7 @@ class Counts:
 
     def noise(self, items: Ids, key: Key) -> NDArray[np.int64]:
         """Noise for the counts of these items, held or not."""
-        from dpsu.noise import Noise
+        from dpsu.randomness.noise import Noise
 
         return Noise(key, items, PURPOSE).rounded(0, self.scale)
 

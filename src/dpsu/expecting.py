@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.coins import probabilities
-from dpsu.contributions import Contributions, arrange
+from dpsu.contributions.grouped import Contributions, arrange
+from dpsu.contributions.ids import Ids
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.looks import LocalLooks
-from dpsu.ids import Ids
-from dpsu.keys import Key
 from dpsu.mechanisms import OneShot
-from dpsu.pairs import Pairs
 from dpsu.plan import Plan
 from dpsu.policies import Count
 from dpsu.privacy.curves import Optimal
+from dpsu.randomness.coins import probabilities
+from dpsu.randomness.keys import Key
 from dpsu.rounds import NGrams
 from dpsu.text.source import TextSource
 
@@ -244,8 +244,8 @@ def read_pairs(
     tick: Callable[[int], None] = lambda rows: None,
 ) -> Pairs:
     """Read rows as a release would, with local counts."""
+    from dpsu.contributions.pairs import intern
     from dpsu.inputs.reading import read
-    from dpsu.pairs import intern
 
     rows = read(
         data,

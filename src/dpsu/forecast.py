@@ -18,8 +18,8 @@ from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON
 from dpsu.profiles import Profile, find_users
 
 if TYPE_CHECKING:
+    from dpsu.contributions.pairs import Pairs
     from dpsu.expecting import Expected
-    from dpsu.pairs import Pairs
 
 FORMAT = 1
 GROUPS = ("by_mechanism", "by_epsilon", "by_max_items")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.inputs.columns import check_names
-from dpsu.keys import Key
 from dpsu.mechanisms import LARGEST_MAX_ITEMS, MAX_USERS, UNBOUNDED_FRACTION_BITS
 from dpsu.options import function, number, whole_number
 from dpsu.plan import Plan
 from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
 from dpsu.privacy.guarantee import Privacy
+from dpsu.randomness.keys import Key
 from dpsu.release import Progress, Release
 from dpsu.rounds.ngrams import design_ngrams
 from dpsu.spending import Spending

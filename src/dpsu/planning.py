@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from dpsu.auto import Hints, choose
+from dpsu.contributions.id_types import ID_TYPES
 from dpsu.counts import Counts, design_counts
 from dpsu.errors import ParameterError
 from dpsu.hopeless import check_expected_users
 from dpsu.inputs.columns import DefaultName, check_names
-from dpsu.inputs.formats import ID_TYPES
 from dpsu.mechanisms import (
     AUTO,
     CALIBRATIONS,

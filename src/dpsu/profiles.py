@@ -11,7 +11,7 @@ from dpsu.options import number, whole_number
 from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER
 
 if TYPE_CHECKING:
-    from dpsu.pairs import Pairs
+    from dpsu.contributions.pairs import Pairs
 
 DEFAULT_ZIPF = 1.0
 DEFAULT_VOCABULARY = 200_000

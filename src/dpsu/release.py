@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
-from dpsu.keys import Key
 from dpsu.mechanisms import AUTO
 from dpsu.options import flag, function, number
 from dpsu.plan import Plan
@@ -22,6 +21,7 @@ from dpsu.planning import (
     DEFAULT_USER,
     plan,
 )
+from dpsu.randomness.keys import Key
 from dpsu.runtime.extras import load
 from dpsu.spending import Spending
 from dpsu.text.source import Split
@@ -307,11 +307,11 @@ def release(
     Frequency for Differentially Private Set Union, AAAI 2022.
     """
     from dpsu.auto import estimate
+    from dpsu.contributions.ids import Ids, arrow_type
+    from dpsu.contributions.pairs import intern
     from dpsu.engines import local
-    from dpsu.ids import Ids, arrow_type
     from dpsu.inputs import public
     from dpsu.inputs.reading import read, refuse_by_names, refuse_private_as_public, wanted
-    from dpsu.pairs import intern
     from dpsu.runtime.compiling import when_compiling
     from dpsu.runtime.memory import Memory, parse_size
 

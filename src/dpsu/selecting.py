@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
-from dpsu.keys import Key
 from dpsu.options import number
 from dpsu.plan import Plan, Selected
 from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, plan
 from dpsu.privacy.guarantee import Privacy
+from dpsu.randomness.keys import Key
 from dpsu.release import Release
 from dpsu.spending import Spending
 from dpsu.text.source import Split, text_source
@@ -29,8 +29,8 @@ from dpsu.text.source import Split, text_source
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpsu.contributions.pairs import Pairs
     from dpsu.ledger import Ledger
-    from dpsu.pairs import Pairs
 
 MOST_EXPECTED_RUNS = 1000.0
 UNIFORM_BITS = 256
@@ -167,8 +167,8 @@ memory_limit, insecure_seed
     >>> best.items
     ('bread', 'milk')
     """
+    from dpsu.contributions.pairs import intern
     from dpsu.inputs.reading import read, refuse_by_names, wanted
-    from dpsu.pairs import intern
     from dpsu.runtime.memory import Memory, parse_size
 
     spending = Spending.of(ledger, dataset, budget)

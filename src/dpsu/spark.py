@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning
-from dpsu.keys import Key
 from dpsu.options import whole_number
 from dpsu.plan import Plan
 from dpsu.planning import (
@@ -19,6 +18,7 @@ from dpsu.planning import (
     DEFAULT_USER,
     plan,
 )
+from dpsu.randomness.keys import Key
 from dpsu.release import Release
 from dpsu.spending import Spending
 
@@ -150,8 +150,8 @@ expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, b
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
+    from dpsu.contributions.ids import Ids
     from dpsu.engines import spark as engine
-    from dpsu.ids import Ids
     from dpsu.inputs import public
 
     known_prior = None if prior is None else public.read_prior(prior, item)

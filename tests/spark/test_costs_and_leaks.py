@@ -18,7 +18,7 @@ import pytest
 import dpsu
 import dpsu.spark
 from dpsu.engines import spark as engine
-from dpsu.keys import Key
+from dpsu.randomness.keys import Key
 from tests import clusters
 
 if TYPE_CHECKING:

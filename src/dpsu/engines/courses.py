@@ -13,15 +13,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.coins import toss
+from dpsu.contributions.ids import Ids
 from dpsu.engines.local import above
 from dpsu.engines.looks import LocalLooks
-from dpsu.ids import Ids
-from dpsu.keys import Key
 from dpsu.mechanisms import OneShot
-from dpsu.noise import Noise
 from dpsu.plan import Plan
 from dpsu.policies import Reroute
+from dpsu.randomness.coins import toss
+from dpsu.randomness.keys import Key
+from dpsu.randomness.noise import Noise
 from dpsu.rounds.evidence import Evidence, Tables, steering_tables
 from dpsu.rounds.sieve import Sieve
 from dpsu.rounds.sips import Sips

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu import bounding
-from dpsu.contributions import Contributions
-from dpsu.ids import Ids
+from dpsu.contributions import bounding
+from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.ids import Ids
 from dpsu.kernels import looks as kernels
-from dpsu.keys import Key
 from dpsu.policies.turns import Done, nobody_waits
+from dpsu.randomness.keys import Key
 from dpsu.runtime.threads import in_even_ranges
 
 

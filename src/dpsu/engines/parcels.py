@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.ids import Ids, numbers
+from dpsu.contributions.ids import Ids, numbers
 
 # The columns of a table of parcels, in the words of SQL and of Arrow.
 COLUMNS = "to int, kind string, sender int, data binary"

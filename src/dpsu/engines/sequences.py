@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu import bounding
-from dpsu.contributions import arrange
-from dpsu.ids import Ids, integers, numbers
-from dpsu.keys import Key
-from dpsu.pairs import Block, Pairs
+from dpsu.contributions import bounding
+from dpsu.contributions.grouped import arrange
+from dpsu.contributions.ids import Ids, integers, numbers
+from dpsu.contributions.pairs import Block, Pairs
 from dpsu.policies import order
 from dpsu.policies.turns import Done, nobody_waits
 from dpsu.policies.weighted import Weighted
+from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
 from dpsu.text.corpus import Corpus
 from dpsu.text.domain import Domain

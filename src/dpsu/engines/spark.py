@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsu.cells import DECIMAL, LARGEST, SMALLEST, Column
+from dpsu.contributions.cells import DECIMAL, LARGEST, SMALLEST, Column
+from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.courses import course_of
 from dpsu.engines.parcels import COLUMNS
 from dpsu.engines.steps import FAILED, Blur, Count, Deal, Guarded, Job, Toss, Weigh
 from dpsu.engines.turns import Ask, Listen
 from dpsu.errors import DataError, DataWarning, DpsuError, ParameterError, ResourceError
-from dpsu.ids import INTEGERS
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
-from dpsu.keys import Key
 from dpsu.plan import Plan
 from dpsu.policies import Count as CountPolicy
 from dpsu.policies import Reroute, Weighted
+from dpsu.randomness.keys import Key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -259,7 +259,7 @@ def _arrow_type(type_: Any) -> pa.DataType:
 
 
 def _settled(cells: Any, type_: Any, family: str) -> Any:
-    """A column of ids: what `dpsu.cells.Column.settled` makes of cells, in the words of Spark."""
+    """A column of ids: what `cells.Column.settled` makes of cells, in the words of Spark."""
     from pyspark.sql import functions as f
 
     arrow = _arrow_type(type_)

@@ -22,15 +22,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.coins import toss
+from dpsu.contributions.ids import Ids, canonical, integers, numbers
+from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
 from dpsu.engines.parcels import ROWS, Parcel, arrived, ids_of, pack, sent, unpack
 from dpsu.errors import DataError, DpsuError
-from dpsu.ids import Ids, canonical, integers, numbers
 from dpsu.inputs.public import Prior, PublicItems
-from dpsu.keys import Key
-from dpsu.pairs import Block, Pairs
 from dpsu.plan import Plan
+from dpsu.randomness.coins import toss
+from dpsu.randomness.keys import Key
 from dpsu.runtime import threads
 
 Batches = Iterator[pa.RecordBatch]

@@ -21,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.contributions import Contributions
+from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.ids import Ids, numbers
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.courses import Course, State
 from dpsu.engines.looks import LocalLooks
@@ -42,10 +44,8 @@ from dpsu.engines.parcels import (
     writable,
 )
 from dpsu.engines.steps import Batches, Job, gathered, items_only
-from dpsu.ids import Ids, numbers
 from dpsu.kernels.looks import mark
 from dpsu.mechanisms import OneShot
-from dpsu.pairs import Pairs
 
 
 @dataclass(repr=False)

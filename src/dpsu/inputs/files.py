@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from dpsu.cells import Column, Lose
+from dpsu.contributions.cells import Column, Lose
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import textual
 from dpsu.inputs.columns import pick

@@ -18,7 +18,7 @@ from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
 from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
-    from dpsu.cells import Column
+    from dpsu.contributions.cells import Column
     from dpsu.inputs.textual import ReadTable
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from dpsu.cells import Column, Lose, counts_of
+from dpsu.contributions.cells import Column, Lose, counts_of
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 
@@ -101,7 +101,7 @@ def _parse_csv(
             ),
             pa.csv.ConvertOptions(
                 include_columns=names,
-                # Bytes, because a cell that is not UTF-8 must not stop the run; see `dpsu.ids`.
+                # Bytes, because a cell that is not UTF-8 must not stop the run; see `contributions.ids`.
                 column_types={name: pa.binary() for name in names},
                 # An empty cell is missing; the words NA, null and nan are words.
                 null_values=[""],

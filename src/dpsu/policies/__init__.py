@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.contributions import Contributions
+    from dpsu.contributions.grouped import Contributions
 
 __all__ = [
     "Count",

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.contributions import Contributions
-from dpsu.ids import Ids
+from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.ids import Ids
 from dpsu.inputs.public import Prior
 from dpsu.kernels import grouping
 from dpsu.kernels.ordering import order_by_hash

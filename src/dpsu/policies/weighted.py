@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.contributions import Contributions
+    from dpsu.contributions.grouped import Contributions
 
 
 @dataclass(frozen=True)

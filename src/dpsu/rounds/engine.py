@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.keys import Key
     from dpsu.policies.weighted import Weighted
+    from dpsu.randomness.keys import Key
     from dpsu.text.domain import Domain
 
 

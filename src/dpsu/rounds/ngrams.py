@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.keys import Key
+    from dpsu.randomness.keys import Key
     from dpsu.rounds.engine import Sequences
     from dpsu.text.domain import Domain
 
@@ -73,8 +73,8 @@ class NGrams:
         """What is released, one domain for each length."""
         import numpy as np
 
-        from dpsu.coins import toss
-        from dpsu.ids import Ids
+        from dpsu.contributions.ids import Ids
+        from dpsu.randomness.coins import toss
         from dpsu.text.domain import Domain
 
         policy = Weighted(2, self.fraction_bits)

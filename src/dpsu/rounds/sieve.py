@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.ids import Ids
-    from dpsu.keys import Key
-    from dpsu.noise import Noise
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.keys import Key
+    from dpsu.randomness.noise import Noise
     from dpsu.rounds.engine import Looks
     from dpsu.rounds.evidence import Evidence
 
@@ -96,7 +96,7 @@ class Sieve:
 
     def run(self, looks: Looks, items: Ids, key: Key) -> NDArray[np.bool_]:
         """Which items are released, from an engine that knows the users."""
-        from dpsu.noise import Noise
+        from dpsu.randomness.noise import Noise
         from dpsu.rounds.evidence import Evidence
 
         noise, heard = Noise(key, items), Evidence(self, len(items))

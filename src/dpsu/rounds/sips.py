@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.ids import Ids
-    from dpsu.keys import Key
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.keys import Key
     from dpsu.rounds.engine import Looks
 
 GROWTH = 0.3
@@ -54,7 +54,7 @@ class Sips:
         """Which items are released, from an engine that knows the users."""
         import numpy as np
 
-        from dpsu.coins import toss
+        from dpsu.randomness.coins import toss
 
         given = self.given()
         released = np.zeros(len(items), bool)

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.cells import Column
-from dpsu.ids import text_buffers
-from dpsu.inputs.formats import TEXT_TYPE
-from dpsu.interning import Interner
+from dpsu.contributions.cells import Column
+from dpsu.contributions.id_types import TEXT_TYPE
+from dpsu.contributions.ids import text_buffers
+from dpsu.contributions.interning import Interner
 from dpsu.kernels.hashing import hash_strings
 from dpsu.runtime.extras import load
 

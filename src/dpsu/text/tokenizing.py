@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.contributions.ids import text_buffers
 from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.ids import text_buffers
 from dpsu.kernels import segmenting
 from dpsu.runtime.extras import load
 from dpsu.text import paper

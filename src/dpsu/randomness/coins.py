@@ -16,10 +16,10 @@ import numpy as np
 from numba import vectorize
 from numpy.typing import NDArray
 
-from dpsu.ids import Ids
+from dpsu.contributions.ids import Ids
 from dpsu.kernels.hashing import digests
-from dpsu.keys import Key, prefix
 from dpsu.privacy.curves import CURVES, FORMULA_ERROR, ReleaseCurve
+from dpsu.randomness.keys import Key, prefix
 
 PURPOSE = "coin"
 WORD = 64

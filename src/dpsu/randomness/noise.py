@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.ids import Ids
+from dpsu.contributions.ids import Ids
 from dpsu.kernels.gaussians import WORDS, round_gaussians
 from dpsu.kernels.hashing import digests
-from dpsu.keys import Key, prefix
+from dpsu.randomness.keys import Key, prefix
 from dpsu.runtime.threads import in_ranges
 
 PURPOSE = "evidence"

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.cells import Column, Lose
+from dpsu.contributions.cells import Column, Lose
+from dpsu.contributions.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
 from dpsu.errors import DataError, without_values
-from dpsu.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
 from dpsu.kernels import interning
 from dpsu.kernels.hashing import hash_strings
 from dpsu.runtime.memory import refuse_beyond_memory

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.cells import Column
+from dpsu.contributions.cells import Column
+from dpsu.contributions.ids import Ids, is_text, type_name
+from dpsu.contributions.interning import Interner, Prepared
 from dpsu.errors import DataError, DataWarning
-from dpsu.ids import Ids, is_text, type_name
-from dpsu.interning import Interner, Prepared
 from dpsu.kernels.grouping import LARGEST_COUNT
 from dpsu.runtime.memory import Memory
 from dpsu.runtime.threads import in_order_ahead

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsu.contributions.pairs import Block, Pairs
 from dpsu.kernels import grouping
-from dpsu.pairs import Block, Pairs
 from dpsu.runtime.memory import Memory
 from dpsu.runtime.threads import side_by_side
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.contributions.id_types import INTEGER_TYPE
 from dpsu.errors import DataError
-from dpsu.inputs.formats import INTEGER_TYPE
 
 INTEGERS, TEXT, NOTHING = "integers", "text", "nothing"
 

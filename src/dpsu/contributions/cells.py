@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsu.contributions.id_types import INTEGER_TYPE, TEXT_TYPE
+from dpsu.contributions.ids import INTEGERS, NOTHING, TEXT, canonical, is_text, type_name
 from dpsu.errors import DataError
-from dpsu.ids import INTEGERS, NOTHING, TEXT, canonical, is_text, type_name
-from dpsu.inputs.formats import INTEGER_TYPE, TEXT_TYPE
 
 # Told to the curator, who also hears that rows were ignored.
 Lose = Callable[[str], None]

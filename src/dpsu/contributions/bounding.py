@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.contributions import Contributions
+from dpsu.contributions.grouped import Contributions
 from dpsu.kernels import grouping
 from dpsu.runtime.threads import in_even_ranges
 
