@@ -2,7 +2,7 @@
 
     python benchmarks/few_items.py
 
-Popularity follows Zipf's law, set sizes are log-normal. `dpsu.auto` takes its bounds from here.
+Popularity follows Zipf's law, set sizes are log-normal. `plans.auto` takes its bounds from here.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from dpsu.contributions.pairs import Pairs, intern
 from dpsu.inputs.public import Prior, read_prior
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
-from dpsu.sample import REDDIT_USERS, reddit_like
+from dpsu.yields.made_up import REDDIT_USERS, reddit_like
 
 SHARED = ("airbnb_reviews", "acl_first_author", "steam_200k", "fimi_retail")
 SHARED_PRIORS = {

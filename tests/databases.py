@@ -15,9 +15,9 @@ from dpsu.contributions.pairs import Rows, intern
 from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
-from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, UNPUBLISHED
-from dpsu.plan import Plan
-from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER
+from dpsu.plans.mechanisms import CALIBRATIONS, MECHANISMS, UNPUBLISHED
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER
 from dpsu.policies import Policy
 from dpsu.randomness.keys import Key
 

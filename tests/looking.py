@@ -16,7 +16,7 @@ import numpy as np
 
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids, integers
-from dpsu.engines.looks import LocalLooks
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness.keys import Key
 from dpsu.rounds.evidence import Evidence

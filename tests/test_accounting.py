@@ -17,10 +17,10 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import dpsu
-from dpsu.accounting import Cost, Shift, cost_of, total
-from dpsu.auto import Hints
 from dpsu.engines import local
+from dpsu.ledger.accounting import Cost, Shift, cost_of, total
 from dpsu.ngrams import plan_ngrams
+from dpsu.plans.auto import Hints
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness import coins, noise

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import mechanisms
+from dpsu.plans import mechanisms
 from dpsu.privacy import binomial, joint
 from dpsu.privacy.curves import TruncatedLaplace
 from tests.databases import CALIBRATED

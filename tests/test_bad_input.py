@@ -223,7 +223,7 @@ def test_one_user_per_row_is_questioned() -> None:
 
 
 def test_more_users_than_the_proof_covers(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dpsu.mechanisms as mechanisms
+    import dpsu.plans.mechanisms as mechanisms
 
     monkeypatch.setattr(mechanisms, "MAX_USERS", 10)
     monkeypatch.setattr(mechanisms, "FEWEST_USERS", 1)

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.mechanisms import MECHANISMS
+from dpsu.plans.mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsu.mechanisms import MECHANISMS, OneShot, Options
+from dpsu.plans.mechanisms import MECHANISMS, OneShot, Options
 from dpsu.privacy.curves import (
     CURVES,
     Gaussian,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpsu
-from dpsu.mechanisms import OneShot
+from dpsu.plans.mechanisms import OneShot
 from dpsu.privacy.curves import Gaussian
 from dpsu.randomness.keys import Key
 from tests.databases import random_users, weights_of

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsu
-from dpsu.hopeless import fewest_holders, smallest_epsilon
+from dpsu.plans.feasibility import fewest_holders, smallest_epsilon
 from dpsu.privacy.curves import Optimal
 from dpsu.privacy.guarantee import Privacy
 

@@ -24,7 +24,7 @@ import pytest
 import dpsu
 from dpsu.contributions.pairs import intern
 from dpsu.inputs.reading import read
-from dpsu.mechanisms import MECHANISMS
+from dpsu.plans.mechanisms import MECHANISMS
 from dpsu.randomness.keys import Key
 
 KEY = Key.from_insecure_seed(0)

@@ -15,10 +15,10 @@ import xxhash
 from scipy import stats
 
 import dpsu
-from dpsu import auto, counts
 from dpsu.contributions.ids import Ids
 from dpsu.engines import local
 from dpsu.kernels.hashing import digests, hash_strings, hash_word
+from dpsu.plans import auto, counts
 from dpsu.privacy.curves import Gaussian
 from dpsu.randomness import coins, noise
 from dpsu.randomness.keys import Key, prefix, sized

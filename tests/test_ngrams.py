@@ -17,7 +17,7 @@ from scipy import stats
 
 import dpsu
 from dpsu.contributions.ids import Ids
-from dpsu.engines.sequences import LocalSequences
+from dpsu.engines.local_texts import LocalSequences
 from dpsu.inputs.reading import read_texts
 from dpsu.ngrams import plan_ngrams
 from dpsu.policies.weighted import Weighted

@@ -18,7 +18,7 @@ from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.randomness.coins import _compiled
 from dpsu.randomness.keys import Key
-from dpsu.sample import reddit_like
+from dpsu.yields.made_up import reddit_like
 
 PUBLISHED = {  # Gopi et al. 2020, Table 2 at Delta_0 = 100; Carvalho et al. 2022, Table 4
     "count-laplace": 1502,

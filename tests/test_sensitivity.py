@@ -13,10 +13,10 @@ import pytest
 import dpsu
 from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.pairs import intern
-from dpsu.counts import design_counts
 from dpsu.engines import local
-from dpsu.engines.looks import LocalLooks
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.inputs.reading import read
+from dpsu.plans.counts import design_counts
 from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
 from dpsu.randomness.keys import Key
 from tests import looking

@@ -16,11 +16,11 @@ import dpsu
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import intern
 from dpsu.engines import local
-from dpsu.engines.courses import course_of
-from dpsu.engines.looks import LocalLooks
-from dpsu.engines.parcels import GIVEN, arrived, pack, sent, unpack
-from dpsu.engines.steps import FAILED, Blur, Count, Deal, Guarded, Job
-from dpsu.engines.turns import Ask, Listen
+from dpsu.engines.cluster.conversations import course_of
+from dpsu.engines.cluster.messages import GIVEN, arrived, pack, sent, unpack
+from dpsu.engines.cluster.rounds import Ask, Listen
+from dpsu.engines.cluster.steps import FAILED, Blur, Count, Deal, Guarded, Job
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key

@@ -24,7 +24,7 @@ from tools import unicode_table
 import dpsu
 from dpsu.contributions.pairs import intern
 from dpsu.inputs.reading import read
-from dpsu.planning import DEFAULT_USER
+from dpsu.plans.planning import DEFAULT_USER
 from dpsu.randomness.keys import Key
 from dpsu.text import pieces as pieces_module
 from dpsu.text.source import LONGEST_ITEM, parse_lengths, text_source

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError, without_values
 from dpsu.inputs.columns import DefaultName
-from dpsu.release import Release, release
+from dpsu.releases import Release, release
 from dpsu.runtime.extras import load
 from dpsu.text.source import Split, TextSource, text_source
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning
+from dpsu.ledger.spending import Spending
 from dpsu.options import whole_number
-from dpsu.plan import Plan
-from dpsu.planning import (
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import (
     DEFAULT_COUNTS_ITEMS,
     DEFAULT_COUNTS_SHARE,
     DEFAULT_ITEM,
@@ -19,13 +20,12 @@ from dpsu.planning import (
     plan,
 )
 from dpsu.randomness.keys import Key
-from dpsu.release import Release
-from dpsu.spending import Spending
+from dpsu.releases import Release
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from dpsu.ledger import Ledger
+    from dpsu.ledger.ledger import Ledger
 
 __all__ = ["SparkRelease", "release"]
 
@@ -151,7 +151,7 @@ expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, b
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
     from dpsu.contributions.ids import Ids
-    from dpsu.engines import spark as engine
+    from dpsu.engines.spark import query as engine
     from dpsu.inputs import public
 
     known_prior = None if prior is None else public.read_prior(prior, item)

@@ -17,7 +17,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
-from dpsu.engines import spark as engine
+from dpsu.engines.spark import query as engine
 from dpsu.randomness.keys import Key
 from tests import clusters
 

@@ -47,9 +47,9 @@ def warm_up() -> None:
     import pyarrow.parquet  # noqa: F401
 
     import dpsu
-    import dpsu.auto
     import dpsu.cli
     import dpsu.inputs.reading
+    import dpsu.plans.auto
     import dpsu.runtime.writing
     import dpsu.text.grams
     from tools.soak import data

@@ -9,7 +9,7 @@ import click
 
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import printed, somebody_watches
-from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS, UNPUBLISHED
+from dpsu.plans.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS, UNPUBLISHED
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -21,7 +21,7 @@ from dpsu.runtime.address_space import refuse_small_address_space
 from dpsu.runtime.writing import sweep
 
 if TYPE_CHECKING:
-    from dpsu.spending import Spending
+    from dpsu.ledger.spending import Spending
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import click
 
 from dpsu.contributions.id_types import ID_TYPES
 from dpsu.inputs.formats import FORMATS, TABLE
-from dpsu.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
+from dpsu.plans.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
 
 Command = Callable[..., Any]
 

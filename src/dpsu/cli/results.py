@@ -21,6 +21,8 @@ from dpsu.cli.interrupts import (
     stage,
 )
 from dpsu.cli.streams import a_terminal, harmless, to_stderr, to_stdout
+from dpsu.ledger.spending import Spending
+from dpsu.plans.prose import guarantee, summary
 from dpsu.runtime.writing import (
     SUFFIXES,
     PendingFile,
@@ -31,8 +33,6 @@ from dpsu.runtime.writing import (
     text_writer,
     written_through,
 )
-from dpsu.spending import Spending
-from dpsu.words import guarantee, summary
 
 STDOUT = "/dev/stdout"
 PAGES = (".html", ".htm")

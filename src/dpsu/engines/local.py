@@ -17,11 +17,11 @@ from dpsu.contributions import bounding
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.pairs import Pairs
-from dpsu.engines.looks import LocalLooks
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.errors import DataError
 from dpsu.inputs.public import Prior, PublicItems
-from dpsu.mechanisms import OneShot
-from dpsu.plan import Plan
+from dpsu.plans.mechanisms import OneShot
+from dpsu.plans.plan import Plan
 from dpsu.policies import order
 from dpsu.randomness.coins import toss
 from dpsu.randomness.keys import Key

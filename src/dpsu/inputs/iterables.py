@@ -1,6 +1,6 @@
 """Plain Python: mappings of users, pairs, and lists of collections.
 
-Cells are Python objects without a schema: they are text, or what was declared (`contributions.cells`).
+Cells are Python objects without a schema: they are text, or what was declared (`cells`).
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from dpsu.contributions.pairs import Part, Rows, Tally
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
 from dpsu.inputs.columns import check_names
+from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import STDIN
 from dpsu.inputs.sql import Query
-from dpsu.inputs.textual import ReadTable
 from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
 from dpsu.text.source import Split, TextSource

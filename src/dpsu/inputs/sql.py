@@ -19,7 +19,7 @@ from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
     from dpsu.contributions.cells import Column
-    from dpsu.inputs.textual import ReadTable
+    from dpsu.inputs.delimited import ReadTable
 
 T = TypeVar("T")
 DUCKDB = "duckdb:"
@@ -136,7 +136,7 @@ class Query:
 
     def tables(self, columns: Sequence[Column]) -> Iterator[ReadTable]:
         """Run the query and read the wanted columns of its result, batch by batch."""
-        from dpsu.inputs.textual import tables_of
+        from dpsu.inputs.delimited import tables_of
 
         self.refuse_early()
         reading = contextlib.ExitStack()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.policies.turns import Done, nobody_waits
+from dpsu.policies.passes import Done, nobody_waits
 
 if TYPE_CHECKING:
     import numpy as np

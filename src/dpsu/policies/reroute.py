@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.policies.turns import Done, nobody_waits
+from dpsu.policies.passes import Done, nobody_waits
 from dpsu.policies.weighted import Weighted
 
 if TYPE_CHECKING:

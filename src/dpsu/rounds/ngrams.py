@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsu.randomness.keys import Key
-    from dpsu.rounds.engine import Sequences
+    from dpsu.rounds.protocols import Sequences
     from dpsu.text.domain import Domain
 
 HOW_MANY, WHICH = "number of spurious grams", "spurious gram"

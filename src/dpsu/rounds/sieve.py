@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dpsu.contributions.ids import Ids
     from dpsu.randomness.keys import Key
     from dpsu.randomness.noise import Noise
-    from dpsu.rounds.engine import Looks
     from dpsu.rounds.evidence import Evidence
+    from dpsu.rounds.protocols import Looks
 
 FRACTION_BITS = 20
 

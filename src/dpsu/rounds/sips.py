@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dpsu.contributions.ids import Ids
     from dpsu.randomness.keys import Key
-    from dpsu.rounds.engine import Looks
+    from dpsu.rounds.protocols import Looks
 
 GROWTH = 0.3
 # Of delta, so much for the thresholds; the rest for the noise. Tried when a plan is made.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dpsu.errors import OutputError, ParameterError
 
 if TYPE_CHECKING:
-    from dpsu.release import Release
+    from dpsu.releases import Release
 
 SUFFIXES = (".txt", ".csv", ".parquet", ".json")
 Write = Callable[[BinaryIO], object]
