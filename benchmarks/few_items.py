@@ -2,7 +2,7 @@
 
     python benchmarks/few_items.py
 
-Popularity follows Zipf's law, set sizes are log-normal. `dpsu.auto` takes its bounds from here.
+Popularity follows Zipf's law, set sizes are log-normal. `plans.auto` takes its bounds from here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 import dpsu
+from dpsu.contributions.pairs import Pairs, intern, rows_of
 from dpsu.engines import local
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern, rows_of
+from dpsu.randomness.keys import Key
 
 CANDIDATES: dict[str, dict[str, Any]] = {
     "sieve": {"mechanism": "sieve"},

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import dpsu
-from dpsu.sample import reddit_like
+from dpsu.yields.made_up import reddit_like
 
 RESULTS = Path(__file__).resolve().parent / "results" / "forecasts.json"
 USERS, ITEMS_PER_USER = 50_000, 36

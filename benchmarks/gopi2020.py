@@ -28,7 +28,7 @@ from benchmarks.paper_numbers import (
     SET_SIZES,
 )
 from benchmarks.paper_runs import RESULTS, Runs, paper, parsed, reproduce
-from dpsu.sample import reddit_like
+from dpsu.yields.made_up import reddit_like
 
 OUTPUT = RESULTS / "gopi2020.json"
 MECHANISMS = tuple(GOPI_TABLE_2)

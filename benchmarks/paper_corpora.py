@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from benchmarks import paper_numbers, yields
 from benchmarks.paper_priors import made_up_prior
 from benchmarks.paper_texts import LOADERS, Loader, count_holders
-from dpsu.contributions import Contributions, arrange
+from dpsu.contributions.grouped import Contributions, arrange
+from dpsu.contributions.pairs import Pairs, intern
 from dpsu.inputs.public import Prior, read_prior
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
-from dpsu.sample import REDDIT_USERS, reddit_like
+from dpsu.randomness.keys import Key
+from dpsu.yields.made_up import REDDIT_USERS, reddit_like
 
 SHARED = ("airbnb_reviews", "acl_first_author", "steam_200k", "fimi_retail")
 SHARED_PRIORS = {

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import dpsu
 from benchmarks import paper_numbers as published
 from benchmarks.paper_corpora import SEGMENTS
-from dpsu.sample import REDDIT_USERS, reddit_like
+from dpsu.yields.made_up import REDDIT_USERS, reddit_like
 
 Floats = NDArray[np.float64]
 # The head is held at Zipf's 1, as the paper says; the last segment is flat.

@@ -27,8 +27,8 @@ from benchmarks.paper_numbers import DELTA, EPSILON
 from dpsu.cli.streams import somebody_watches, to_stderr
 from dpsu.engines import local
 from dpsu.errors import DpsuError
-from dpsu.keys import Key
-from dpsu.sample import REDDIT_USERS
+from dpsu.randomness.keys import Key
+from dpsu.yields.made_up import REDDIT_USERS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FIRST_SEED = 2020

@@ -43,7 +43,7 @@ from benchmarks.paper_sets import SCHEMA
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.streams import to_stderr
 from dpsu.errors import DpsuError
-from dpsu.writing import check_writable, write_whole
+from dpsu.runtime.writing import check_writable, write_whole
 
 MARKERS = ("[deleted]", "[removed]")
 NOTHING = r"^(?:\s|\[deleted\]|\[removed\])*$"

@@ -208,7 +208,7 @@ def distinct_items(draws: float, n_items: float, exponent: float = 1.05) -> floa
 
 def on_paper(result: dict[str, Any]) -> str:
     """A plan for 10^11 pairs on 100 machines: bytes by the formats, seconds as measured."""
-    from dpsu.engines.spark import MOST_BUCKETS
+    from dpsu.engines.spark.query import MOST_BUCKETS
 
     pairs, users, n_items, id_bytes = 1e11, 1e11 / 36, 1e9, 10
     machines, cores, network = 100, 16, 1.25e9

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.few_items import made_up
-from dpsu.contributions import Contributions, arrange
-from dpsu.engines.looks import LocalLooks
-from dpsu.ids import Ids
+from dpsu.contributions.grouped import Contributions, arrange
+from dpsu.contributions.ids import Ids
+from dpsu.contributions.pairs import Pairs, intern
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
 from dpsu.policies import order
+from dpsu.randomness.keys import Key
 from dpsu.rounds.sieve import Steering, design_sieve
-from dpsu.sample import reddit_like
+from dpsu.yields.made_up import reddit_like
 
 CHANGES: dict[str, dict[str, Any]] = {
     "first version": {

@@ -139,9 +139,9 @@ def _released(
 
 def _held(table: pa.Table) -> set[str]:
     """All n-grams that anybody holds."""
+    from dpsu.contributions.pairs import intern
     from dpsu.inputs.reading import read
-    from dpsu.keys import Key
-    from dpsu.pairs import intern
+    from dpsu.randomness.keys import Key
     from dpsu.text.source import text_source
 
     source = text_source("text", None, (1, LONGEST))

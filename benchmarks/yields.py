@@ -5,7 +5,7 @@
 
 FOLDER holds airbnb_reviews, acl_first_author, steam_200k and fimi_retail as Parquet files with the
 columns user and text, or user and item, and public_reddit_posts with item and holders. Words are
-lower-case matches of [a-z0-9']+. The Reddit-shaped set is `dpsu.sample.reddit_like`. Results are
+lower-case matches of [a-z0-9']+. The Reddit-shaped set is `made_up.reddit_like`. Results are
 merged into benchmarks/results/yields.json by set, privacy and mechanism.
 
 Sizes here come from many runs on the same data with options compared afterwards. That is how
@@ -31,14 +31,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import dpsu
-from dpsu.auto import estimate
-from dpsu.contributions import arrange
-from dpsu.curves import Optimal
+from dpsu.contributions.grouped import arrange
+from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
+from dpsu.plans.auto import estimate
+from dpsu.privacy.curves import Optimal
+from dpsu.randomness.keys import Key
 
 RESULTS = Path(__file__).resolve().parent / "results" / "yields.json"
 SETS = ("airbnb_reviews", "acl_first_author", "steam_200k", "fimi_retail", "reddit_like")
@@ -144,7 +144,7 @@ def published(sizes: dict[str, Any]) -> float:
 def rows_of(name: str, folder: Path) -> pa.Table:
     """User, item and local count of a set."""
     if name == "reddit_like":
-        from dpsu.sample import reddit_like
+        from dpsu.yields.made_up import reddit_like
 
         return reddit_like(seed=1)
     table = pa.parquet.read_table(folder / f"{name}.parquet")

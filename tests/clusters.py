@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpsu.engines.courses import course_of
-from dpsu.engines.parcels import arrived, sent
-from dpsu.engines.steps import Deal, Job, Toss, Weigh
-from dpsu.engines.turns import Ask, Listen
+from dpsu.engines.cluster.conversations import course_of
+from dpsu.engines.cluster.messages import arrived, sent
+from dpsu.engines.cluster.rounds import Ask, Listen
+from dpsu.engines.cluster.steps import Deal, Job, Toss, Weigh
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.

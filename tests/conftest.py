@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dpsu.engines.sessions import NO_JAVA, has_java
+from dpsu.engines.spark.session import NO_JAVA, has_java
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from dpsu.cells import Column
-from dpsu.contributions import Contributions
+from dpsu.contributions.cells import Column
+from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.pairs import Rows, intern
 from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, UNPUBLISHED
-from dpsu.pairs import Rows, intern
-from dpsu.plan import Plan
-from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER
+from dpsu.plans.mechanisms import CALIBRATIONS, MECHANISMS, UNPUBLISHED
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER
 from dpsu.policies import Policy
+from dpsu.randomness.keys import Key
 
 Users = list[list[int]]
 

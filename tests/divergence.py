@@ -13,7 +13,7 @@ from typing import Any
 
 import mpmath
 
-from dpsu.plan import Plan
+from dpsu.plans.plan import Plan
 
 BITS = 128
 UNIT = 1 << BITS

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import dpsu
-from dpsu.ledger import Ledger
-from dpsu.records import DONE, VOID
-from dpsu.writing import write_text
+from dpsu.ledger.ledger import Ledger
+from dpsu.ledger.records import DONE, VOID
+from dpsu.runtime.writing import write_text
 
 DATASET, BUDGET = "visits", (50.0, 0.01)
 Act = Callable[[Path, Path], None]

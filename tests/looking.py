@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpsu.contributions import Contributions
-from dpsu.engines.looks import LocalLooks
-from dpsu.ids import Ids, integers
-from dpsu.keys import Key
-from dpsu.normal import upper_tail
+from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.ids import Ids, integers
+from dpsu.engines.local_rounds import LocalLooks
+from dpsu.privacy.normal import upper_tail
+from dpsu.randomness.keys import Key
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import Look, Sieve
 

@@ -17,13 +17,13 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import dpsu
-from dpsu import coins, noise
-from dpsu.accounting import Cost, Shift, cost_of, total
-from dpsu.auto import Hints
-from dpsu.curves import Gaussian
 from dpsu.engines import local
+from dpsu.ledger.accounting import Cost, Shift, cost_of, total
 from dpsu.ngrams import plan_ngrams
-from dpsu.privacy import Privacy
+from dpsu.plans.auto import Hints
+from dpsu.privacy.curves import Gaussian
+from dpsu.privacy.guarantee import Privacy
+from dpsu.randomness import coins, noise
 from tests import reference
 
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}

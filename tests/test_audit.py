@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import binomial, joint, mechanisms
-from dpsu.curves import TruncatedLaplace
+from dpsu.plans import mechanisms
+from dpsu.privacy import binomial, joint
+from dpsu.privacy.curves import TruncatedLaplace
 from tests.databases import CALIBRATED
 
 
@@ -76,7 +77,7 @@ def broken_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def broken_coins(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsu import coins
+    from dpsu.randomness import coins
 
     real = coins._word_bounds
 

@@ -223,7 +223,7 @@ def test_one_user_per_row_is_questioned() -> None:
 
 
 def test_more_users_than_the_proof_covers(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dpsu.mechanisms as mechanisms
+    import dpsu.plans.mechanisms as mechanisms
 
     monkeypatch.setattr(mechanisms, "MAX_USERS", 10)
     monkeypatch.setattr(mechanisms, "FEWEST_USERS", 1)
@@ -285,7 +285,7 @@ def test_arrays_of_items_are_not_added_up() -> None:
 
 
 def test_columns_of_different_lengths() -> None:
-    from dpsu.pairs import intern, rows_of
+    from dpsu.contributions.pairs import intern, rows_of
 
     one, two = pa.chunked_array([[1]]), pa.chunked_array([["a", "b"]])
     with pytest.raises(dpsu.DataError, match="different lengths"):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpsu
-from dpsu.calibration import laplace_scale, laplace_threshold
-from dpsu.curves import Laplace, ReleaseCurve, TruncatedLaplace
 from dpsu.policies import Greedy, L1Descent
+from dpsu.privacy.calibration import laplace_scale, laplace_threshold
+from dpsu.privacy.curves import Laplace, ReleaseCurve, TruncatedLaplace
 from tests import reference
 from tests.databases import policy_weights
 

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import calibration, joint
-from dpsu.curves import Optimal, TruncatedLaplace
+from dpsu.privacy import calibration, joint
+from dpsu.privacy.curves import Optimal, TruncatedLaplace
 from tests import reference
 
 SIZES = (1, 10, 50, 100, 200, 300)

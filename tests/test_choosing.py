@@ -11,14 +11,14 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.auto import LIMITS, UNIT, estimate
-from dpsu.calibration import gaussian_scale
+from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
-from dpsu.privacy import Privacy
-from dpsu.selecting import _split, repetition
+from dpsu.plans.auto import LIMITS, UNIT, estimate
+from dpsu.privacy.calibration import gaussian_scale
+from dpsu.privacy.guarantee import Privacy
+from dpsu.randomness.keys import Key
+from dpsu.selection import _split, repetition
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
@@ -104,7 +104,7 @@ def test_estimates_are_paid_for_and_near_the_truth() -> None:
 
 def test_one_user_adds_at_most_one_to_each_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen with the noise taken away, whose scale must cover a step of 1 in every sum."""
-    from dpsu import noise
+    from dpsu.randomness import noise
 
     seen: list[np.ndarray] = []
 
@@ -212,7 +212,7 @@ def test_select_finds_the_better_options(fraction: float | None) -> None:
 def test_one_candidate_without_a_guarantee_leaves_none_to_the_choice(
     fraction: float | None, winner: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsu.selecting._best", lambda *_: (winner, pa.array(["a"])))
+    monkeypatch.setattr("dpsu.selection._best", lambda *_: (winner, pa.array(["a"])))
     unproven: dict[str, Any] = {
         "mechanism": "greedy",
         "calibration": "paper",

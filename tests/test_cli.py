@@ -22,7 +22,7 @@ import pytest
 
 import dpsu
 from dpsu.cli import main
-from dpsu.mechanisms import MECHANISMS
+from dpsu.plans.mechanisms import MECHANISMS
 
 ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
 Run = Callable[..., tuple[int, str, str]]

@@ -9,10 +9,17 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpsu import coins
-from dpsu.curves import FORMULA_ERROR, Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
-from dpsu.ids import Ids
-from dpsu.keys import Key
+from dpsu.contributions.ids import Ids
+from dpsu.privacy.curves import (
+    FORMULA_ERROR,
+    Gaussian,
+    Laplace,
+    Optimal,
+    ReleaseCurve,
+    TruncatedLaplace,
+)
+from dpsu.randomness import coins
+from dpsu.randomness.keys import Key
 
 CURVES: list[ReleaseCurve] = [
     Laplace(1 / 3, 4.7),

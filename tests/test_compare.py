@@ -17,13 +17,13 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.comparing import BANDS, LEVELS, NOT_PRIVATE
-from dpsu.curves import Optimal
 from dpsu.engines import local
-from dpsu.expecting import read_pairs
-from dpsu.keys import Key
-from dpsu.mechanisms import MECHANISMS
-from dpsu.sample import zipf_like
+from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.privacy.curves import Optimal
+from dpsu.randomness.keys import Key
+from dpsu.yields.comparing import BANDS, LEVELS, NOT_PRIVATE
+from dpsu.yields.expected import read_pairs
+from dpsu.yields.made_up import zipf_like
 
 MARK = "Zzmarker"
 PRIVACY: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4}

@@ -21,8 +21,8 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.inputs import textual
-from dpsu.pairs import Tally
+from dpsu.contributions.pairs import Tally
+from dpsu.inputs import delimited
 
 MARK = "Geheimnis"
 SURE: dict[str, Any] = {
@@ -189,8 +189,8 @@ def test_rows_of_csv_that_are_none(suffix: str, row: str, last: bool, tmp_path: 
 def test_rows_behind_a_quote_that_never_closes_are_told_and_not_guessed(
     row: str, longest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(textual, "BLOCK", 64)
-    monkeypatch.setattr(textual, "LONGEST_ROW", longest)
+    monkeypatch.setattr(delimited, "BLOCK", 64)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", longest)
     path = tmp_path / "x.csv"
     lines = [*(f"{u},{i}" for u, i in GOOD), row, *(f"v{k},{MARK} {k % 2}" for k in range(999))]
     path.write_text("user,item\n" + "\n".join(lines) + "\n")
@@ -205,8 +205,8 @@ def test_nobody_writes_rows_of_others_inside_a_long_cell(
     closed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cell in quotes is one cell, however long, and also where the file was cut off."""
-    monkeypatch.setattr(textual, "BLOCK", 1 << 10)
-    monkeypatch.setattr(textual, "LONGEST_ROW", 1 << 12)
+    monkeypatch.setattr(delimited, "BLOCK", 1 << 10)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", 1 << 12)
     forged = "".join(f"\nfake{k},{MARK},fine" for k in range(2000))
     rows = [f"{u},{i},fine\n" for u, i in GOOD]
     path = tmp_path / "x.csv"
@@ -243,7 +243,7 @@ def test_lines_of_json_are_taken_one_by_one_as_in_blocks(tmp_path: Path) -> None
         tally = Tally(None)
         columns = dpsu_columns()
         with path.open("rb") as source:
-            read = textual.read_json_lines(source, columns, "x", tally.lose)
+            read = delimited.read_json_lines(source, columns, "x", tally.lose)
             tables = [table() for table in read]
         cells = [cell for table in tables for cell in table["item"].to_pylist()]
         kept.append([cell for cell in cells if cell is not None])
@@ -262,13 +262,15 @@ def test_rows_of_csv_do_not_depend_on_blocks(
 
     def read() -> list[Any]:
         with path.open("rb") as source:
-            tables = [t() for t in textual.read_csv(source, "csv", columns, "x", lambda what: None)]
+            tables = [
+                t() for t in delimited.read_csv(source, "csv", columns, "x", lambda what: None)
+            ]
         rows: list[Any] = pa.concat_tables(tables).to_pylist()
         return rows
 
     expected = read()
     assert len(expected) == 64
-    monkeypatch.setattr(textual, "BLOCK", block)
+    monkeypatch.setattr(delimited, "BLOCK", block)
     assert read() == expected
 
 
@@ -279,8 +281,8 @@ def dpsu_columns() -> Any:
 
 
 def test_long_rows_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(textual, "BLOCK", 64)
-    monkeypatch.setattr(textual, "LONGEST_ROW", 256)
+    monkeypatch.setattr(delimited, "BLOCK", 64)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", 256)
     path = tmp_path / "x.csv"
     lines = [f"{u},{i}" for u, i in GOOD]
     quoted = '"' + f"{MARK}\n" * 50 + '"'

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.mechanisms import MECHANISMS
+from dpsu.plans.mechanisms import MECHANISMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
@@ -89,7 +89,7 @@ def test_bytes_for_every_row(mechanism: str, tmp_path: Path) -> None:
         try:
             watched = _Watched()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("dpsu.memory._anonymous", watched)
+                patch.setattr("dpsu.runtime.memory._anonymous", watched)
                 release(path, mechanism)
             heap = tracemalloc.get_traced_memory()[1]
         finally:
@@ -103,7 +103,7 @@ class _Watched:
     """Counts all memory that is taken for rows, as if none of it were ever given back."""
 
     def __init__(self) -> None:
-        from dpsu import memory
+        from dpsu.runtime import memory
 
         self._real = memory._anonymous
         self.bytes = 0

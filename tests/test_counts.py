@@ -15,11 +15,11 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.calibration import gaussian_scale
+from dpsu.contributions.pairs import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import intern
+from dpsu.privacy.calibration import gaussian_scale
+from dpsu.randomness.keys import Key
 from tests.databases import weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsu.curves import (
+from dpsu.plans.mechanisms import MECHANISMS, OneShot, Options
+from dpsu.privacy.curves import (
     CURVES,
     Gaussian,
     Laplace,
@@ -21,8 +22,7 @@ from dpsu.curves import (
     curve_to_dict,
     weight_needed,
 )
-from dpsu.mechanisms import MECHANISMS, OneShot, Options
-from dpsu.privacy import Privacy
+from dpsu.privacy.guarantee import Privacy
 from tests import reference
 from tests.databases import ONE_SHOT
 

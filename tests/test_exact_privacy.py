@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import dpsu
-from dpsu.curves import Gaussian
-from dpsu.keys import Key
-from dpsu.mechanisms import OneShot
+from dpsu.plans.mechanisms import OneShot
+from dpsu.privacy.curves import Gaussian
+from dpsu.randomness.keys import Key
 from tests.databases import random_users, weights_of
 from tests.divergence import Weights, within, worst
 

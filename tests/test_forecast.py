@@ -18,14 +18,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsu
-from dpsu import profiles
 from dpsu.cli import main, progress
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
-from dpsu.expecting import expect, held_by, holders_of, read_pairs, separating, universal_bound
-from dpsu.keys import Key
-from dpsu.mechanisms import MECHANISMS
-from dpsu.pairs import Pairs
-from dpsu.sample import zipf_like
+from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.randomness.keys import Key
+from dpsu.yields import profiles
+from dpsu.yields.expected import (
+    expect,
+    held_by,
+    holders_of,
+    read_pairs,
+    separating,
+    universal_bound,
+)
+from dpsu.yields.made_up import zipf_like
 
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsu
-from dpsu.curves import Optimal
-from dpsu.hopeless import fewest_holders, smallest_epsilon
-from dpsu.privacy import Privacy
+from dpsu.plans.feasibility import fewest_holders, smallest_epsilon
+from dpsu.privacy.curves import Optimal
+from dpsu.privacy.guarantee import Privacy
 
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
 

@@ -22,10 +22,10 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
+from dpsu.contributions.pairs import intern
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.mechanisms import MECHANISMS
-from dpsu.pairs import intern
+from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.randomness.keys import Key
 
 KEY = Key.from_insecure_seed(0)
 

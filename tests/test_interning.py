@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu import interning
-from dpsu.cells import Column
+from dpsu.contributions import interning
+from dpsu.contributions.cells import Column
+from dpsu.contributions.interning import Interner
 from dpsu.errors import DataError
-from dpsu.interning import Interner
 from dpsu.kernels.hashing import hash_word
 
 

@@ -15,12 +15,13 @@ import xxhash
 from scipy import stats
 
 import dpsu
-from dpsu import auto, coins, counts, noise
-from dpsu.curves import Gaussian
+from dpsu.contributions.ids import Ids
 from dpsu.engines import local
-from dpsu.ids import Ids
 from dpsu.kernels.hashing import digests, hash_strings, hash_word
-from dpsu.keys import Key, prefix, sized
+from dpsu.plans import auto, counts
+from dpsu.privacy.curves import Gaussian
+from dpsu.randomness import coins, noise
+from dpsu.randomness.keys import Key, prefix, sized
 from dpsu.rounds.ngrams import HOW_MANY, WHICH
 
 

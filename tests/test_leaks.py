@@ -173,8 +173,8 @@ def test_commands_say_nothing(name: str, tmp_path: Path) -> None:
 
 
 def test_intermediate_objects_do_not_print_themselves() -> None:
-    from dpsu.ids import Ids
-    from dpsu.pairs import intern, rows_of
+    from dpsu.contributions.ids import Ids
+    from dpsu.contributions.pairs import intern, rows_of
 
     users, items = zip(*rows(), strict=True)
     read = rows_of(
@@ -257,7 +257,7 @@ def test_texts_say_nothing_unreleased(call: str, strict: bool, witness: Any) -> 
 
 def test_texts_do_not_print_themselves() -> None:
     from dpsu.inputs.reading import read_texts
-    from dpsu.keys import Key
+    from dpsu.randomness.keys import Key
     from dpsu.text.corpus import read_corpus
     from dpsu.text.source import TextSource
     from dpsu.text.tokenizing import tokenize_by

@@ -25,8 +25,8 @@ import pytest
 from scipy.stats import norm
 
 import dpsu
-from dpsu.ledger import Ledger
-from dpsu.privacy import Privacy
+from dpsu.ledger.ledger import Ledger
+from dpsu.privacy.guarantee import Privacy
 from tests.test_cli import Run, run  # noqa: F401
 from tests.test_docs import blocks
 from tests.test_leaks import MARK, NUMBER, assert_clean, table
@@ -912,7 +912,7 @@ def test_a_locked_ledger_is_waited_for_and_then_told(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charge(ledger)
-    monkeypatch.setattr("dpsu.ledger.SECONDS_TO_WAIT", 0.2)
+    monkeypatch.setattr("dpsu.ledger.ledger.SECONDS_TO_WAIT", 0.2)
     connection = sqlite3.connect(ledger.path, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
     with pytest.raises(dpsu.LedgerError, match=r"kept it locked for 0\.2 seconds"):

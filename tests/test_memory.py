@@ -14,8 +14,9 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu import interning, memory
-from dpsu.memory import Memory, available, parse_size
+from dpsu.contributions import interning
+from dpsu.runtime import memory
+from dpsu.runtime.memory import Memory, available, parse_size
 
 OPTIONS: dict[str, Any] = {"epsilon": 3, "delta": 1e-5, "insecure_seed": 5}
 

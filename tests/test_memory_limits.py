@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.address_space import LEAST, address_space_left
 from dpsu.errors import lacks_memory, without_values
-from dpsu.kernels import threads
-from dpsu.memory import Memory, available
+from dpsu.runtime import threads
+from dpsu.runtime.address_space import LEAST, address_space_left
+from dpsu.runtime.memory import Memory, available
 
 LONGEST = 600
 RELEASE = ["-m", "dpsu", "release", "--epsilon", "1", "--delta", "1e-6", "--mechanism", "greedy"]

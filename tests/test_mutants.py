@@ -51,7 +51,7 @@ def test_what_does_not_fit_exactly_once_is_an_error() -> None:
     for wrong, words in (
         (replace(some, old="no such words"), "is 0 times"),
         (replace(some, old="e"), "must be there once"),
-        (replace(some, target="dpsu.curves.nothing"), "there is no nothing"),
+        (replace(some, target="dpsu.privacy.curves.nothing"), "there is no nothing"),
         (replace(some, target="nowhere.at.all"), "there is no module"),
         (replace(some, new=some.old), "stays the same"),
     ):

@@ -16,16 +16,16 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import coins
-from dpsu.binomial import lower_bound
-from dpsu.curves import Gaussian
-from dpsu.engines.sequences import LocalSequences
-from dpsu.ids import Ids
+from dpsu.contributions.ids import Ids
+from dpsu.engines.local_texts import LocalSequences
 from dpsu.inputs.reading import read_texts
-from dpsu.keys import Key
 from dpsu.ngrams import plan_ngrams
-from dpsu.normal import upper_tail
 from dpsu.policies.weighted import Weighted
+from dpsu.privacy.binomial import lower_bound
+from dpsu.privacy.curves import Gaussian
+from dpsu.privacy.normal import upper_tail
+from dpsu.randomness import coins
+from dpsu.randomness.keys import Key
 from dpsu.rounds.ngrams import HOW_MANY, NGrams, binomial, design_ngrams, spurious_pairs
 from dpsu.text.corpus import read_corpus
 from dpsu.text.domain import Domain
@@ -339,7 +339,7 @@ def test_budgets_of_lengths_add_up() -> None:
     design, split = design_ngrams(
         1.0, 1e-6, shares=(1, 2, 2), max_items=100, spurious=0.01, fraction_bits=BITS
     )
-    from dpsu.calibration import gaussian_scale, novel_at_most
+    from dpsu.privacy.calibration import gaussian_scale, novel_at_most
 
     together = math.fsum(1 / scale**2 for scale in design.scales)
     assert together <= 1 / gaussian_scale(1.0, split["noise"]) ** 2

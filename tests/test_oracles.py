@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import dpsu
-from dpsu import calibration
-from dpsu.curves import Gaussian, Optimal
+from dpsu.privacy import calibration
+from dpsu.privacy.curves import Gaussian, Optimal
 
 SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.1, 1e-9)]
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpsu import bounding
-from dpsu.contributions import Contributions, arrange
-from dpsu.ids import Ids
+from dpsu.contributions import bounding
+from dpsu.contributions.grouped import Contributions, arrange
+from dpsu.contributions.ids import Ids
+from dpsu.contributions.pairs import Rows, intern, rows_of
 from dpsu.inputs.public import read_prior
-from dpsu.kernels import threads
 from dpsu.kernels.ordering import order_by_hash
-from dpsu.pairs import Rows, intern, rows_of
 from dpsu.policies import order
+from dpsu.runtime import threads
 from tests.databases import LISTED, listed_users
 
 
@@ -199,7 +199,7 @@ def test_grouping_in_parallel_is_grouping(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
     """Positions shift when somebody leaves; ids drawn from the key are unrelated to positions."""
     from dpsu.inputs.iterables import from_iterable
-    from dpsu.keys import Key
+    from dpsu.randomness.keys import Key
 
     data = [["a"], ["b"], ["c"]]
     one = listed_users(from_iterable(data, LISTED, Key.from_insecure_seed(1)))

@@ -28,7 +28,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu import writing
+from dpsu.runtime import writing
 
 PRIVACY = ("--mechanism", "weighted-gaussian", "--epsilon", "2", "--delta", "1e-6")
 MANY = [f"{n * 7919 % 10**9:09d}" for n in range(30_000)]

@@ -12,7 +12,7 @@ import pytest
 from tools.browser import MISSING, browser, there_is_a_browser
 
 import dpsu
-from dpsu.mechanisms import MECHANISMS
+from dpsu.plans.mechanisms import MECHANISMS
 
 NAMES = ("sieve", "weighted-gaussian", "count-laplace")
 needs_a_browser = pytest.mark.skipif(not there_is_a_browser(), reason=MISSING)
@@ -83,7 +83,7 @@ def test_tables_hold_all_numbers_of_the_plots(
 
 
 def test_every_mechanism_has_a_look_of_its_own() -> None:
-    from dpsu.pages.parts import series_of
+    from dpsu.yields.pages.parts import series_of
 
     looks = [(one.color, one.dash) for one in series_of([(name, name) for name in MECHANISMS])]
     assert len(set(looks)) == len(MECHANISMS)

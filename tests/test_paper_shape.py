@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import dpsu
-from dpsu.coins import _compiled
+from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import Pairs, intern
-from dpsu.sample import reddit_like
+from dpsu.randomness.coins import _compiled
+from dpsu.randomness.keys import Key
+from dpsu.yields.made_up import reddit_like
 
 PUBLISHED = {  # Gopi et al. 2020, Table 2 at Delta_0 = 100; Carvalho et al. 2022, Table 4
     "count-laplace": 1502,

@@ -23,7 +23,7 @@ from benchmarks.paper_compare import Compared, compared
 from benchmarks.paper_priors import made_up_prior, overlap_and_correlation
 from tools.paper_plots import plot_papers
 
-from dpsu.sample import reddit_like
+from dpsu.yields.made_up import reddit_like
 from tests.paper_files import REDDIT, as_csv
 
 SMALL = ["--users", "400", "--keys", "2", "--figure-keys", "1", "--shared-keys", "2"]

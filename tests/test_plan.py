@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import dpsu
-from dpsu.words import people
+from dpsu.plans.prose import people
 from tests.databases import CALIBRATED
 
 EVERY: list[dict[str, Any]] = [

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpsu.coins import PURPOSE
-from dpsu.ids import Ids
+from dpsu.contributions.ids import Ids
 from dpsu.inputs.iterables import from_iterable
 from dpsu.kernels.grouping import keep_sample
 from dpsu.kernels.hashing import digests
-from dpsu.keys import Key, prefix
+from dpsu.randomness.coins import PURPOSE
+from dpsu.randomness.keys import Key, prefix
 from tests.databases import LISTED, listed_users
 
 N = 3000

@@ -15,7 +15,8 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu import contributions, writing
+from dpsu.contributions import grouped as contributions
+from dpsu.runtime import writing
 
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}

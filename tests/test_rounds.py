@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu import noise as noise_module
-from dpsu.ids import Ids
+from dpsu.contributions.ids import Ids
 from dpsu.kernels.gaussians import round_gaussians
-from dpsu.keys import Key
-from dpsu.normal import upper_tail
+from dpsu.privacy.normal import upper_tail
+from dpsu.randomness import noise as noise_module
+from dpsu.randomness.keys import Key
 from dpsu.rounds.boundary import crossing_at_most, make_phase
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import Sieve, design_sieve, shapes
@@ -32,7 +32,7 @@ def tiny(
     epsilon: float, delta: float, looks: tuple[int, int], sizes: tuple[int, int], bits: int = 2
 ) -> Sieve:
     """A sieve with coarse units and few looks, small enough to integrate over its noise."""
-    from dpsu.calibration import gaussian_scale
+    from dpsu.privacy.calibration import gaussian_scale
 
     sigma = gaussian_scale(epsilon, 0.5 * delta)
     total = sum(looks)
@@ -144,7 +144,7 @@ def test_shares_of_sips() -> None:
     assert tight.curves[-1].threshold < sips.curves[-1].threshold
     # The noise of all rounds together is that of one round with the whole budget.
     whole = 1 / sum(1 / c.scale**2 for c in sips.curves)
-    from dpsu.calibration import gaussian_scale
+    from dpsu.privacy.calibration import gaussian_scale
 
     assert whole >= gaussian_scale(3.0, math.exp(-10) / 2) ** 2
     assert whole == pytest.approx(gaussian_scale(3.0, math.exp(-10) / 2) ** 2)
@@ -154,8 +154,8 @@ def test_shares_of_sips() -> None:
 @pytest.mark.parametrize("rounds", [1, 3, 7])
 def test_deltas_of_sips_add_up(rounds: int, published: bool) -> None:
     """Novel items of all rounds together, and the noise of all rounds together, within delta."""
-    from dpsu.calibration import novel_at_most
-    from dpsu.normal import hockey_stick_at_most
+    from dpsu.privacy.calibration import novel_at_most
+    from dpsu.privacy.normal import hockey_stick_at_most
 
     sips, _ = design_sips(
         1.0, 1e-5, rounds=rounds, max_items=20, fraction_bits=30, published=published
@@ -524,7 +524,7 @@ def test_common_items_are_released_and_lonely_ones_are_not(mechanism: str) -> No
 def test_rounds_do_not_depend_on_the_order_of_rows_or_on_threads(
     mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpsu.kernels import threads
+    from dpsu.runtime import threads
 
     rng = np.random.default_rng(1)
     table = pa.table({"user": rng.integers(0, 900, 30_000), "item": rng.zipf(1.4, 30_000) % 3000})

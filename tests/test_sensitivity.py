@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.counts import design_counts
+from dpsu.contributions.ids import Ids, integers
+from dpsu.contributions.pairs import intern
 from dpsu.engines import local
-from dpsu.engines.looks import LocalLooks
-from dpsu.ids import Ids, integers
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import intern
+from dpsu.plans.counts import design_counts
 from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
+from dpsu.randomness.keys import Key
 from tests import looking
 from tests.databases import Users, contributions, policy_weights, random_users, weights_of
 

@@ -13,20 +13,20 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.contributions.ids import Ids
+from dpsu.contributions.pairs import intern
 from dpsu.engines import local
-from dpsu.engines.courses import course_of
-from dpsu.engines.looks import LocalLooks
-from dpsu.engines.parcels import GIVEN, arrived, pack, sent, unpack
-from dpsu.engines.steps import FAILED, Blur, Count, Deal, Guarded, Job
-from dpsu.engines.turns import Ask, Listen
-from dpsu.ids import Ids
+from dpsu.engines.cluster.conversations import course_of
+from dpsu.engines.cluster.messages import GIVEN, arrived, pack, sent, unpack
+from dpsu.engines.cluster.rounds import Ask, Listen
+from dpsu.engines.cluster.steps import FAILED, Blur, Count, Deal, Guarded, Job
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
-from dpsu.kernels import threads
-from dpsu.keys import Key
-from dpsu.noise import Noise
-from dpsu.pairs import intern
+from dpsu.randomness.keys import Key
+from dpsu.randomness.noise import Noise
 from dpsu.rounds import Sieve
+from dpsu.runtime import threads
 from tests import clusters, looking
 
 KINDS = ("text-text", "int-int", "int-text", "text-int")

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from tools import unicode_table
 
 import dpsu
+from dpsu.contributions.pairs import intern
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import intern
-from dpsu.planning import DEFAULT_USER
+from dpsu.plans.planning import DEFAULT_USER
+from dpsu.randomness.keys import Key
 from dpsu.text import pieces as pieces_module
 from dpsu.text.source import LONGEST_ITEM, parse_lengths, text_source
 from dpsu.text.tokenizing import tokenize_by

@@ -11,9 +11,9 @@ import pytest
 from tools import stamp
 
 import dpsu
-from dpsu.auto import Hints
-from dpsu.calibration import gaussian_scale
-from dpsu.mechanisms import MECHANISMS, UNPUBLISHED
+from dpsu.plans.auto import Hints
+from dpsu.plans.mechanisms import MECHANISMS, UNPUBLISHED
+from dpsu.privacy.calibration import gaussian_scale
 from tests.reference import hockey_stick
 
 # Options of a column, each as one could give it; with a prior, orders are those of the prior.
@@ -195,7 +195,7 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
         asked.extend([epsilon, delta])
         return gaussian_scale(epsilon, delta)
 
-    monkeypatch.setattr("dpsu.auto.gaussian_scale", watched)
+    monkeypatch.setattr("dpsu.plans.auto.gaussian_scale", watched)
     dpsu.release(data, epsilon=short[0], delta=short[1], mechanism="auto", auto_budget=0.5)  # type: ignore[arg-type]
     assert asked
     assert all(type(number) is float for number in asked)

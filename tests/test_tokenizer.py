@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 import dpsu
-from dpsu.text import training
-from dpsu.text.lexicons import write_fasttext, write_gensim, write_spacy
-from dpsu.text.training import MODELS, SPECIAL_TOKENS, train_tokenizer, write_tokenizer
-from dpsu.text.vocabulary import Vocabulary, read_vocabulary
+from dpsu.vocabulary import training
+from dpsu.vocabulary.lexicons import write_fasttext, write_gensim, write_spacy
+from dpsu.vocabulary.training import MODELS, SPECIAL_TOKENS, train_tokenizer, write_tokenizer
+from dpsu.vocabulary.words import Vocabulary, read_vocabulary
 from tests import test_cli
 from tests.test_cli import Run
 

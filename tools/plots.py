@@ -16,10 +16,10 @@ from benchmarks import speed, yields
 from matplotlib import pyplot as plt
 
 import dpsu
+from dpsu.contributions.pairs import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
-from dpsu.keys import Key
-from dpsu.pairs import intern
+from dpsu.randomness.keys import Key
 from tools.paper_plots import plot_papers
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"

@@ -9,8 +9,8 @@ from typing import Any
 
 import dpsu
 import dpsu.sklearn
-import dpsu.text.lexicons
-import dpsu.text.training
+import dpsu.vocabulary.lexicons
+import dpsu.vocabulary.training
 
 INTRODUCTION = """# Python
 
@@ -22,7 +22,7 @@ def public_names() -> list[tuple[str, Any]]:
     """Everything that users import: functions, then classes, then errors."""
     found = [(f"dpsu.{name}", getattr(dpsu, name)) for name in dpsu.__all__]
     found.append(("dpsu.sklearn.PrivateVocabulary", dpsu.sklearn.PrivateVocabulary))
-    for module in (dpsu.text.training, dpsu.text.lexicons):
+    for module in (dpsu.vocabulary.training, dpsu.vocabulary.lexicons):
         found += [
             (f"{module.__name__}.{name}", value)
             for name, value in vars(module).items()

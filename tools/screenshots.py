@@ -27,7 +27,7 @@ HEIGHTS = {"forecast": 1180, "compare": 1330}
 def pages() -> dict[str, str]:
     """The pages to show."""
     import dpsu
-    from dpsu.sample import reddit_like
+    from dpsu.yields.made_up import reddit_like
 
     seen = dpsu.forecast(epsilon=1, delta=1e-7, users=30_000, items_per_user=15)
     found = dpsu.compare(reddit_like(5_000), epsilon=3, delta=1e-6, count="count")

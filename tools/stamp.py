@@ -1,11 +1,18 @@
 """Tie every proof to the code it covers.
 
-A proof page starts with the functions and classes it covers and a stamp: a hash of their bodies
-without comments, docstrings and formatting. When code moves, the stamp no longer fits, and a test
-fails until someone has read the proof against the new code and renewed the stamp.
+A proof page starts with the functions and classes it covers and a stamp: a hash of their names and
+bodies without comments, docstrings, formatting, imports and the modules they stand in. When code
+changes, the stamp no longer fits, and a test fails until someone has read the proof against the new
+code and renewed the stamp. Code that only moves to another module keeps its stamp.
 
-    python -m tools.stamp              list the pages whose stamp does not fit
-    python -m tools.stamp --renew ...  renew the stamps of these pages, after reading them
+    python -m tools.stamp                      list the pages whose stamp does not fit
+    python -m tools.stamp --renew sieve ...    renew the stamps of these pages, after reading them
+    python -m tools.stamp --moved old=new ...  write where covered code is now, and how words in it
+                                               are spelled
+
+`--moved` takes modules, dotted names of what is covered, and bare words (`look=round_`). A page
+keeps a stamp that fits the last commit if its code there, with these words exchanged, is the code
+that is there now. Otherwise the page must be read again.
 """
 
 from __future__ import annotations
@@ -13,7 +20,10 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import re
+import subprocess
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -56,36 +66,61 @@ def read(page: Path) -> Proof:
 
 
 def stamp_of(covers: tuple[str, ...]) -> str:
-    """Hash of the bodies of these functions and classes."""
+    """Hash of the names and bodies of these functions and classes, wherever they stand."""
+    return _hash((name, body_of(name)) for name in covers)
+
+
+def _hash(covered: Iterable[tuple[str, str]]) -> str:
     digest = hashlib.sha256()
-    for name in sorted(covers):
-        digest.update(name.encode() + b"\0" + body_of(name).encode() + b"\0")
+    for name, body in sorted((name.rsplit(".", 1)[-1], body) for name, body in covered):
+        digest.update(name.encode() + b"\0" + body.encode() + b"\0")
     return digest.hexdigest()[:16]
 
 
 def body_of(name: str) -> str:
-    """The code behind a dotted name, without comments, docstrings and formatting."""
+    """The code behind a dotted name, without comments, docstrings, imports and formatting."""
     return ast.dump(_stripped(find(name)[1]))
 
 
-def find(name: str) -> tuple[Path, ast.AST]:
+Read = Callable[[Path], str | None]
+
+
+def find(name: str, read_text: Read | None = None) -> tuple[Path, ast.AST]:
     """The file that a dotted name leads to, and the function, class or constant in it."""
     parts = name.split(".")
     for split in range(len(parts) - 1, 0, -1):
-        path = SOURCE.joinpath(*parts[:split]).with_suffix(".py")
-        if not path.exists():
-            path = SOURCE.joinpath(*parts[:split], "__init__.py")
-        if path.exists():
-            node: ast.AST = _tree(path)
+        plain = SOURCE.joinpath(*parts[:split]).with_suffix(".py")
+        for path in (plain, SOURCE.joinpath(*parts[:split], "__init__.py")):
+            text = (read_text or _read_text)(path)
+            if text is None:
+                continue
+            node: ast.AST = _tree(text)
             for part in parts[split:]:
                 node = _member(node, part, name)
             return path, node
     raise ValueError(f"there is no module for {name}")
 
 
+def _read_text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def _committed(path: Path) -> str | None:
+    """A file as it is in the last commit."""
+    shown = subprocess.run(
+        ["git", "show", f"HEAD:{path.relative_to(ROOT).as_posix()}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return shown.stdout if shown.returncode == 0 else None
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _member(node: ast.AST, part: str, name: str) -> ast.AST:
@@ -103,15 +138,63 @@ def _stripped(node: ast.AST) -> ast.AST:
     copy: ast.AST = ast.parse(ast.unparse(node))
     for part in ast.walk(copy):
         body = getattr(part, "body", None)
-        if (
-            isinstance(part, (ast.FunctionDef, ast.ClassDef))
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-            and isinstance(body[0].value.value, str)
-        ):
-            part.body = body[1:] or [ast.Pass()]
+        if not isinstance(body, list):
+            continue
+        kept = [line for line in body if not isinstance(line, (ast.Import, ast.ImportFrom))]
+        if isinstance(part, (ast.FunctionDef, ast.ClassDef)) and kept and _is_docstring(kept[0]):
+            kept = kept[1:]
+        part.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
     return copy
+
+
+def _is_docstring(line: ast.stmt) -> bool:
+    return (
+        isinstance(line, ast.Expr)
+        and isinstance(line.value, ast.Constant)
+        and isinstance(line.value.value, str)
+    )
+
+
+def moved(page: Path, renames: Mapping[str, str]) -> bool:
+    """Write where covered code is now; True if the page need not be read again.
+
+    The stamp is kept, or made anew for new spellings, if it fits the last commit and the code there
+    is the code that is here but for the words that `renames` exchanges.
+    """
+    proof = read(page)
+    covers = tuple(_renamed(name, renames) for name in proof.covers)
+    before = [(name, ast.dump(_stripped(find(name, _committed)[1]))) for name in proof.covers]
+    words = {old.rsplit(".", 1)[-1]: new.rsplit(".", 1)[-1] for old, new in renames.items()}
+    spelled = [
+        (new, _exchanged(body, words)) for new, (_, body) in zip(covers, before, strict=True)
+    ]
+    same = _hash(before) == proof.stamp and _hash(spelled) == stamp_of(covers)
+    text = page.read_text(encoding="utf-8")
+    for old, new in zip(proof.covers, covers, strict=True):
+        text = text.replace(f"  - {old}\n", f"  - {new}\n", 1)
+    if same:
+        text = text.replace(f"stamp: {proof.stamp}", f"stamp: {stamp_of(covers)}", 1)
+    page.write_text(text, encoding="utf-8")
+    return same
+
+
+def _renamed(name: str, renames: Mapping[str, str]) -> str:
+    """A dotted name by its longest part that moved."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        old = ".".join(parts[:length])
+        if old in renames:
+            return ".".join([renames[old], *parts[length:]])
+    return name
+
+
+def _exchanged(body: str, words: Mapping[str, str]) -> str:
+    """A dumped body with names exchanged; texts in it stay, since keys are made of some."""
+    return re.sub(
+        r"\b(id|attr|name|arg)='(\w+)'",
+        lambda match: f"{match[1]}='{words.get(match[2], match[2])}'",
+        body,
+    )
 
 
 def renew(page: Path) -> None:
@@ -128,9 +211,13 @@ def main() -> None:
     """List or renew stamps."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--renew", nargs="+", metavar="PAGE", help="stems of pages just read")
-    chosen = parser.parse_args().renew
-    for stem in chosen or []:
+    parser.add_argument("--moved", nargs="+", metavar="OLD=NEW", help="modules, names or words")
+    chosen = parser.parse_args()
+    for stem in chosen.renew or []:
         renew(PROOFS / f"{stem}.md")
+    renames = dict(pair.split("=", 1) for pair in chosen.moved or [])
+    for proof in proofs() if renames else []:
+        moved(proof.page, renames)
     stale = [proof.page.stem for proof in proofs() if not proof.fits]
     for stem in stale:
         print(f"read again: docs/proofs/{stem}.md")

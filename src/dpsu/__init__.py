@@ -7,8 +7,8 @@ if dpsu_command.started_as_module():
     dpsu_command.begin()
 
 from dpsu import spark as spark
-from dpsu.audit import Audit, audit
-from dpsu.comparing import Comparison, compare
+from dpsu._version import __version__ as __version__
+from dpsu.audits import Audit, audit
 from dpsu.errors import (
     BudgetError,
     DataError,
@@ -20,17 +20,16 @@ from dpsu.errors import (
     ParameterError,
     ResourceError,
 )
-from dpsu.forecast import Forecast, forecast
 from dpsu.inputs.sql import Query
-from dpsu.ledger import Ledger
+from dpsu.ledger.ledger import Ledger
 from dpsu.ngrams import ngrams
-from dpsu.plan import Plan
-from dpsu.planning import plan
-from dpsu.privacy import Privacy
-from dpsu.release import Release, release
-from dpsu.selecting import select
-
-__version__ = "0.1.0"
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import plan
+from dpsu.privacy.guarantee import Privacy
+from dpsu.releases import Release, release
+from dpsu.selection import select
+from dpsu.yields.comparing import Comparison, compare
+from dpsu.yields.forecasting import Forecast, forecast
 
 __all__ = [
     "Audit",

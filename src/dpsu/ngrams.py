@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.inputs.columns import check_names
-from dpsu.keys import Key
-from dpsu.mechanisms import LARGEST_MAX_ITEMS, MAX_USERS, UNBOUNDED_FRACTION_BITS
-from dpsu.plan import Plan
-from dpsu.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
-from dpsu.privacy import Privacy, function, number, whole_number
-from dpsu.release import Progress, Release
+from dpsu.ledger.spending import Spending
+from dpsu.options import function, number, whole_number
+from dpsu.plans.mechanisms import LARGEST_MAX_ITEMS, MAX_USERS, UNBOUNDED_FRACTION_BITS
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
+from dpsu.privacy.guarantee import Privacy
+from dpsu.randomness.keys import Key
+from dpsu.releases import Progress, Release
 from dpsu.rounds.ngrams import design_ngrams
-from dpsu.spending import Spending
 from dpsu.text.source import LINES, LONGEST_GRAM, SENTENCES, Split, TextSource, tokenizer_name
 
 if TYPE_CHECKING:
-    from dpsu.ledger import Ledger
+    from dpsu.ledger.ledger import Ledger
 
 DEFAULT_MAX_ITEMS = 300
 DEFAULT_SPURIOUS = 0.01
@@ -183,11 +184,11 @@ insecure_seed
     """
     import pyarrow as pa
 
-    from dpsu.engines.sequences import LocalSequences
+    from dpsu.engines.local_texts import LocalSequences
     from dpsu.inputs.reading import read_texts, refuse_by_names, wanted
-    from dpsu.kernels.compiling import when_compiling
-    from dpsu.memory import Memory, parse_size
     from dpsu.rounds.ngrams import NGrams
+    from dpsu.runtime.compiling import when_compiling
+    from dpsu.runtime.memory import Memory, parse_size
     from dpsu.text.corpus import read_corpus
 
     spending = Spending.of(ledger, dataset, budget)

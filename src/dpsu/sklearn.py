@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError, without_values
-from dpsu.extras import load
 from dpsu.inputs.columns import DefaultName
-from dpsu.release import Release, release
+from dpsu.releases import Release, release
+from dpsu.runtime.extras import load
 from dpsu.text.source import Split, TextSource, text_source
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         import pyarrow as pa
         from scipy.sparse import csr_matrix
 
-        from dpsu.ids import canonical
+        from dpsu.contributions.ids import canonical
         from dpsu.text.grams import items_of_rows
         from dpsu.text.tokenizing import tokenize_by
 
@@ -222,7 +222,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         callable
             With it, a CountVectorizer of this vocabulary counts as `transform` does.
         """
-        from dpsu.ids import canonical
+        from dpsu.contributions.ids import canonical
         from dpsu.text.grams import items_of_rows
         from dpsu.text.tokenizing import tokenize_by
 

@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning
-from dpsu.keys import Key
-from dpsu.plan import Plan
-from dpsu.planning import (
+from dpsu.ledger.spending import Spending
+from dpsu.options import whole_number
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import (
     DEFAULT_COUNTS_ITEMS,
     DEFAULT_COUNTS_SHARE,
     DEFAULT_ITEM,
     DEFAULT_USER,
     plan,
 )
-from dpsu.privacy import whole_number
-from dpsu.release import Release
-from dpsu.spending import Spending
+from dpsu.randomness.keys import Key
+from dpsu.releases import Release
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from dpsu.ledger import Ledger
+    from dpsu.ledger.ledger import Ledger
 
 __all__ = ["SparkRelease", "release"]
 
@@ -150,8 +150,8 @@ expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, b
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
-    from dpsu.engines import spark as engine
-    from dpsu.ids import Ids
+    from dpsu.contributions.ids import Ids
+    from dpsu.engines.spark import query as engine
     from dpsu.inputs import public
 
     known_prior = None if prior is None else public.read_prior(prior, item)

@@ -68,7 +68,7 @@ def main() -> None:
         from pyspark.sql import SparkSession
 
         import dpsu.spark
-        from dpsu.keys import Key
+        from dpsu.randomness.keys import Key
 
         spark = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
         df = spark.read.parquet(table)

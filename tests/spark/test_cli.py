@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from dpsu.engines.sessions import NO_JAVA
+from dpsu.engines.spark.session import NO_JAVA
 from tests import clusters
 
 pytestmark = pytest.mark.spark

@@ -17,8 +17,8 @@ import pytest
 
 import dpsu
 import dpsu.spark
-from dpsu.engines import spark as engine
-from dpsu.keys import Key
+from dpsu.engines.spark import query as engine
+from dpsu.randomness.keys import Key
 from tests import clusters
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import pytest
 
 import dpsu
 import dpsu.spark
-from dpsu.engines import spark as engine
-from dpsu.engines.steps import Guarded
+from dpsu.engines.cluster.steps import Guarded
+from dpsu.engines.spark import query as engine
 from tests import clusters
 from tests.spark import flaky
 

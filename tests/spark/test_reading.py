@@ -11,7 +11,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
-from dpsu.inputs.lake import open_frame
+from dpsu.engines.spark.reading import open_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from tools.soak.running import Ended, Steps
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 FRESH = 0.05
 # Where a release is charged, written and ended: most moments that matter are in these files.
-ENDS = ("cli/", "writing.py", "spending.py", "ledger.py", "release.py")
+ENDS = ("cli/", "writing.py", "spending.py", "ledger.py", "releases.py")
 
 
 def _run(seeds: Sequence[int], room: Room) -> list[Verdict]:

@@ -47,11 +47,11 @@ def warm_up() -> None:
     import pyarrow.parquet  # noqa: F401
 
     import dpsu
-    import dpsu.auto
     import dpsu.cli
     import dpsu.inputs.reading
+    import dpsu.plans.auto
+    import dpsu.runtime.writing
     import dpsu.text.grams
-    import dpsu.writing
     from tools.soak import data
 
     pairs = data.rows(300)

@@ -14,7 +14,6 @@ import click
 
 import dpsu
 import dpsu_command
-from dpsu.address_space import address_space
 from dpsu.cli.audit import audit
 from dpsu.cli.compare import compare
 from dpsu.cli.demo import demo
@@ -27,6 +26,7 @@ from dpsu.cli.release import release
 from dpsu.cli.streams import to_stderr
 from dpsu.cli.tokenizer import tokenizer
 from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
+from dpsu.runtime.address_space import address_space
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

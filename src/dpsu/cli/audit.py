@@ -9,7 +9,7 @@ import click
 
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import printed, somebody_watches
-from dpsu.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS, UNPUBLISHED
+from dpsu.plans.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS, UNPUBLISHED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,7 +47,7 @@ def audit(
     from rich.progress import Progress
 
     import dpsu
-    from dpsu.writing import write_text
+    from dpsu.runtime.writing import write_text
 
     writable([], {"markdown": markdown}, {"markdown": (".md",)})
     runs = _runs(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpsu.cli.interrupts import stage
-from dpsu.spending import Spending
+from dpsu.ledger.spending import Spending
 
 Command = Callable[..., Any]
 

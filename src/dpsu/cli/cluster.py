@@ -12,7 +12,7 @@ from dpsu.cli.options import Command
 from dpsu.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dpsu.release import Release
+    from dpsu.releases import Release
 
 ENGINES = ("local", "spark")
 DEFAULT_MASTER = "local[*]"
@@ -66,9 +66,9 @@ def release_on_spark(files: Sequence[str], options: dict[str, Any]) -> Release:
     if not files:
         raise ParameterError("--engine spark reads FILE..., not --source and --query")
     import dpsu.spark
-    from dpsu.engines.sessions import open_session
-    from dpsu.engines.spark import failing_quietly
-    from dpsu.inputs.lake import open_frame
+    from dpsu.engines.spark.query import failing_quietly
+    from dpsu.engines.spark.reading import open_frame
+    from dpsu.engines.spark.session import open_session
 
     for name in IN_TURN:
         if options.pop(name):

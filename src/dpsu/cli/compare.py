@@ -14,7 +14,7 @@ from dpsu.cli.options import format_option
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, put_in_place, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
-from dpsu.writing import PendingFile, text_writer
+from dpsu.runtime.writing import PendingFile, text_writer
 
 
 @click.command()

@@ -33,8 +33,8 @@ def demo(users: int, epsilon: float, delta: float, seed: int) -> None:
     from rich.table import Table
 
     import dpsu
-    from dpsu.mechanisms import MECHANISMS, UNPUBLISHED
-    from dpsu.sample import reddit_like
+    from dpsu.plans.mechanisms import MECHANISMS, UNPUBLISHED
+    from dpsu.yields.made_up import reddit_like
 
     runs: list[tuple[str, str, dict[str, Any]]] = [
         (name, calibration, _options(name, calibration))

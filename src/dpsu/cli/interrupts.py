@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from dpsu.address_space import refuse_small_address_space
 from dpsu.cli.streams import somebody_watches, to_stderr
-from dpsu.writing import sweep
+from dpsu.runtime.address_space import refuse_small_address_space
+from dpsu.runtime.writing import sweep
 
 if TYPE_CHECKING:
-    from dpsu.spending import Spending
+    from dpsu.ledger.spending import Spending
 
 T = TypeVar("T")
 

@@ -10,13 +10,13 @@ import click
 from dpsu.cli.charges import parse_budget
 from dpsu.cli.interrupts import COMPLETE, stage
 from dpsu.cli.streams import printed, to_stdout
-from dpsu.ledger import Ledger
-from dpsu.words import ACCOUNT_PROMISES
+from dpsu.ledger.ledger import Ledger
+from dpsu.plans.prose import ACCOUNT_PROMISES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpsu.records import Account, Book, RecordedRelease
+    from dpsu.ledger.records import Account, Book, RecordedRelease
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dpsu.cli.streams import to_stdout
-from dpsu.mechanisms import AUTO, MECHANISMS
+from dpsu.plans.mechanisms import AUTO, MECHANISMS
 
 
 @click.command()

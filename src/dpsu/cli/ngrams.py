@@ -15,7 +15,7 @@ from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
 from dpsu.cli.sources import data_of, files_read, source_options
 from dpsu.cli.streams import to_stdout
-from dpsu.inputs.formats import ID_TYPES
+from dpsu.contributions.id_types import ID_TYPES
 
 
 @click.command()

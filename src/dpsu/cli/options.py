@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from dpsu.inputs.formats import FORMATS, ID_TYPES, TABLE
-from dpsu.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
+from dpsu.contributions.id_types import ID_TYPES
+from dpsu.inputs.formats import FORMATS, TABLE
+from dpsu.plans.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
 
 Command = Callable[..., Any]
 

@@ -21,9 +21,9 @@ from dpsu.cli.interrupts import (
     stage,
 )
 from dpsu.cli.streams import a_terminal, harmless, to_stderr, to_stdout
-from dpsu.spending import Spending
-from dpsu.words import guarantee, summary
-from dpsu.writing import (
+from dpsu.ledger.spending import Spending
+from dpsu.plans.prose import guarantee, summary
+from dpsu.runtime.writing import (
     SUFFIXES,
     PendingFile,
     check_writable,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpsu.errors import OutputError
-from dpsu.writing import write_all
+from dpsu.runtime.writing import write_all
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from dpsu.cli.streams import to_stderr
 from dpsu.errors import DataWarning
 
 if TYPE_CHECKING:
-    from dpsu.text.vocabulary import Vocabulary
+    from dpsu.vocabulary.words import Vocabulary
 
 SUFFIXES = {"tokenizer": ".json", "fasttext": ".txt", "gensim": ".txt", "spacy": ".jsonl"}
 
@@ -102,8 +102,8 @@ def _refuse_what_does_not_fit(kind: str, training: dict[str, Any], documents: in
 def _write(
     words: Path, output: Path, kind: str, training: dict[str, Any], documents: int | None
 ) -> str:
-    from dpsu.text import lexicons
-    from dpsu.text.vocabulary import read_vocabulary
+    from dpsu.vocabulary import lexicons
+    from dpsu.vocabulary.words import read_vocabulary
 
     vocabulary = read_vocabulary(words)
     if kind == "tokenizer":
@@ -118,7 +118,7 @@ def _write(
 
 
 def _write_tokenizer(vocabulary: Vocabulary, output: Path, training: dict[str, Any]) -> str:
-    from dpsu.text.training import train_tokenizer, write_tokenizer
+    from dpsu.vocabulary.training import train_tokenizer, write_tokenizer
 
     trained = interruptible(lambda: train_tokenizer(vocabulary, **training))
     with putting("the tokenizer", output):

@@ -13,20 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu import bounding
-from dpsu.coins import toss
-from dpsu.contributions import Contributions, arrange
-from dpsu.engines.looks import LocalLooks
+from dpsu.contributions import bounding
+from dpsu.contributions.grouped import Contributions, arrange
+from dpsu.contributions.ids import Ids, integers
+from dpsu.contributions.pairs import Pairs
+from dpsu.engines.local_rounds import LocalLooks
 from dpsu.errors import DataError
-from dpsu.ids import Ids, integers
 from dpsu.inputs.public import Prior, PublicItems
-from dpsu.keys import Key
-from dpsu.mechanisms import OneShot
-from dpsu.memory import Memory
-from dpsu.pairs import Pairs
-from dpsu.plan import Plan
+from dpsu.plans.mechanisms import OneShot
+from dpsu.plans.plan import Plan
 from dpsu.policies import order
+from dpsu.randomness.coins import toss
+from dpsu.randomness.keys import Key
 from dpsu.rounds import NGrams
+from dpsu.runtime.memory import Memory
 
 Stage = Callable[[str, int], None]
 

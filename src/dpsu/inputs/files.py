@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from dpsu.cells import Column, Lose
+from dpsu.contributions.cells import Column, Lose
 from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.inputs import textual
+from dpsu.inputs import delimited
 from dpsu.inputs.columns import pick
+from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
-from dpsu.inputs.textual import ReadTable
-from dpsu.privacy import shown
+from dpsu.options import shown
 
 # A row group of more rows, or bytes, is read batch by batch: one core, but little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
@@ -109,8 +109,8 @@ def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: 
         return _open_parquet(path, columns, what)
     source = _open(path)
     if kind == "jsonl":
-        return Source(textual.read_json_lines(source, columns, what, lose))
-    return Source(textual.read_csv(source, str(kind), columns, what, lose))
+        return Source(delimited.read_json_lines(source, columns, what, lose))
+    return Source(delimited.read_csv(source, str(kind), columns, what, lose))
 
 
 def check_columns(path: Path, columns: Sequence[Column], format_: str | None) -> None:
@@ -127,7 +127,7 @@ def check_columns(path: Path, columns: Sequence[Column], format_: str | None) ->
         schema = without_values(lambda: pa.parquet.read_schema(path), _no_parquet(what))
         _check_schema(schema, columns, what)
     else:
-        textual.read_header(_open(path), str(kind), columns, what)
+        delimited.read_header(_open(path), str(kind), columns, what)
 
 
 def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> None:
@@ -153,7 +153,7 @@ def read_public_table(path: Path) -> pa.Table:
             lambda: pa.parquet.read_table(path), f"{path.name!r} is not a Parquet file"
         )
     return without_values(
-        lambda: textual.read_public(_open(path).read().decode("utf-8-sig"), kind),
+        lambda: delimited.read_public(_open(path).read().decode("utf-8-sig"), kind),
         f"{path.name!r} is not {kind.upper()} in UTF-8",
     )
 
@@ -202,7 +202,7 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
                 file = without_values(open_dictionaries, broken)
                 at_once = min(LARGEST_GROUP, 1 + rows * LARGEST_GROUP_BYTES // max(n_bytes, 1))
                 batches = file.iter_batches(at_once, [group], columns=list(columns))
-                yield from textual.tables_of(batches, broken)
+                yield from delimited.tables_of(batches, broken)
 
     return Source(tables(), metadata.num_rows)
 

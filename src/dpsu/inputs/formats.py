@@ -8,9 +8,6 @@ FORMATS = ("parquet", "csv", "tsv", "jsonl")
 STDIN = "-"
 # A name that a cluster knows, not a file.
 TABLE = "table"
-# What ids may be declared to be.
-TEXT_TYPE, INTEGER_TYPE = "text", "integer"
-ID_TYPES = (TEXT_TYPE, INTEGER_TYPE)
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _SUFFIXES = {
     ".parquet": "parquet",

@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 
-from dpsu.cells import Column, Lose, counts_of
+from dpsu.contributions.cells import Column, Lose, counts_of
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 

@@ -1,6 +1,6 @@
 """Plain Python: mappings of users, pairs, and lists of collections.
 
-Cells are Python objects without a schema: they are text, or what was declared (`dpsu.cells`).
+Cells are Python objects without a schema: they are text, or what was declared (`cells`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpsu.cells import Column, counts_of
+from dpsu.contributions.cells import Column, counts_of
+from dpsu.contributions.pairs import Rows, Tally, rows_of
 from dpsu.errors import DataError, DataWarning, ParameterError
 from dpsu.inputs.columns import DefaultName
-from dpsu.keys import Key
-from dpsu.pairs import Rows, Tally, rows_of
+from dpsu.randomness.keys import Key
 
 Collections = (list, set, frozenset)
 NO_PAIR = "some elements are not pairs of a user and an item"

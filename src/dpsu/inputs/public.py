@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.contributions.ids import Ids, canonical
 from dpsu.errors import ParameterError, without_values
-from dpsu.ids import Ids, canonical
 from dpsu.inputs import frames
 from dpsu.inputs.files import read_public_table
 

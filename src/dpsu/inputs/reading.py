@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsu.cells import Column
+from dpsu.contributions.cells import Column
+from dpsu.contributions.pairs import Part, Rows, Tally
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
 from dpsu.inputs.columns import check_names
+from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import STDIN
 from dpsu.inputs.sql import Query
-from dpsu.inputs.textual import ReadTable
-from dpsu.keys import Key
-from dpsu.memory import Memory
-from dpsu.pairs import Part, Rows, Tally
+from dpsu.randomness.keys import Key
+from dpsu.runtime.memory import Memory
 from dpsu.text.source import Split, TextSource
 
 # Frames are interned in slices, so that what is made of them on the way stays small.

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
-from dpsu.extras import load
+from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
-    from dpsu.cells import Column
-    from dpsu.inputs.textual import ReadTable
+    from dpsu.contributions.cells import Column
+    from dpsu.inputs.delimited import ReadTable
 
 T = TypeVar("T")
 DUCKDB = "duckdb:"
@@ -136,7 +136,7 @@ class Query:
 
     def tables(self, columns: Sequence[Column]) -> Iterator[ReadTable]:
         """Run the query and read the wanted columns of its result, batch by batch."""
-        from dpsu.inputs.textual import tables_of
+        from dpsu.inputs.delimited import tables_of
 
         self.refuse_early()
         reading = contextlib.ExitStack()

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dpsu.kernels.threads import in_ranges
+from dpsu.runtime.threads import in_ranges
 
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from dpsu.policies.count import Count
 from dpsu.policies.descent import L1Descent, L2Descent
 from dpsu.policies.greedy import Greedy
+from dpsu.policies.passes import Done, nobody_waits
 from dpsu.policies.reroute import Reroute
-from dpsu.policies.turns import Done, nobody_waits
 from dpsu.policies.weighted import Weighted
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.contributions import Contributions
+    from dpsu.contributions.grouped import Contributions
 
 __all__ = [
     "Count",

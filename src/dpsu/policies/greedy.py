@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.policies.turns import Done, equal_part, nobody_waits
+from dpsu.policies.passes import Done, equal_part, nobody_waits
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.contributions import Contributions
+    from dpsu.contributions.grouped import Contributions
 
 
 @dataclass(frozen=True)

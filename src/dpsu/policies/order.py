@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.contributions import Contributions
-from dpsu.ids import Ids
+from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.ids import Ids
 from dpsu.inputs.public import Prior
 from dpsu.kernels import grouping
 from dpsu.kernels.ordering import order_by_hash
-from dpsu.kernels.threads import in_even_ranges
+from dpsu.runtime.threads import in_even_ranges
 
 
 def hash_order(ids: Ids, salt: int) -> NDArray[np.int64]:

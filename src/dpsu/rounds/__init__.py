@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from dpsu.curves import Gaussian
+from dpsu.privacy.curves import Gaussian
 from dpsu.rounds.boundary import Phase
 from dpsu.rounds.ngrams import NGrams
 from dpsu.rounds.sieve import Sieve, Steering

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from dpsu.normal import RELATIVE_ERROR, upper_tail
+from dpsu.privacy.normal import RELATIVE_ERROR, upper_tail
 
 CAP_STEPS = 128
 # Evidence is a sum of doubles: it is off by far less than this.

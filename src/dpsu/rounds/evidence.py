@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.kernels import steering
-from dpsu.kernels.threads import in_ranges
+from dpsu.runtime.threads import in_ranges
 
 if TYPE_CHECKING:
     from dpsu.rounds.sieve import Look, Sieve

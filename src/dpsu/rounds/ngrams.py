@@ -12,18 +12,18 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpsu.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
-from dpsu.curves import Gaussian, weight_needed
-from dpsu.normal import upper_quantile
 from dpsu.policies.weighted import Weighted
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
+from dpsu.privacy.curves import Gaussian, weight_needed
+from dpsu.privacy.normal import upper_quantile
 from dpsu.rounds.sips import SPLITS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.keys import Key
-    from dpsu.rounds.engine import Sequences
+    from dpsu.randomness.keys import Key
+    from dpsu.rounds.protocols import Sequences
     from dpsu.text.domain import Domain
 
 HOW_MANY, WHICH = "number of spurious grams", "spurious gram"
@@ -73,8 +73,8 @@ class NGrams:
         """What is released, one domain for each length."""
         import numpy as np
 
-        from dpsu.coins import toss
-        from dpsu.ids import Ids
+        from dpsu.contributions.ids import Ids
+        from dpsu.randomness.coins import toss
         from dpsu.text.domain import Domain
 
         policy = Weighted(2, self.fraction_bits)

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from dpsu.calibration import ROUND_UP, gaussian_scale
-from dpsu.normal import upper_quantile
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
+from dpsu.privacy.normal import upper_quantile
 from dpsu.rounds.boundary import Phase, make_phase
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.ids import Ids
-    from dpsu.keys import Key
-    from dpsu.noise import Noise
-    from dpsu.rounds.engine import Looks
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.keys import Key
+    from dpsu.randomness.noise import Noise
     from dpsu.rounds.evidence import Evidence
+    from dpsu.rounds.protocols import Looks
 
 FRACTION_BITS = 20
 
@@ -96,7 +96,7 @@ class Sieve:
 
     def run(self, looks: Looks, items: Ids, key: Key) -> NDArray[np.bool_]:
         """Which items are released, from an engine that knows the users."""
-        from dpsu.noise import Noise
+        from dpsu.randomness.noise import Noise
         from dpsu.rounds.evidence import Evidence
 
         noise, heard = Noise(key, items), Evidence(self, len(items))

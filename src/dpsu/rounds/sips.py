@@ -11,17 +11,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
-from dpsu.curves import Gaussian, weight_needed
 from dpsu.policies.weighted import Weighted
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
+from dpsu.privacy.curves import Gaussian, weight_needed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.ids import Ids
-    from dpsu.keys import Key
-    from dpsu.rounds.engine import Looks
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.keys import Key
+    from dpsu.rounds.protocols import Looks
 
 GROWTH = 0.3
 # Of delta, so much for the thresholds; the rest for the noise. Tried when a plan is made.
@@ -54,7 +54,7 @@ class Sips:
         """Which items are released, from an engine that knows the users."""
         import numpy as np
 
-        from dpsu.coins import toss
+        from dpsu.randomness.coins import toss
 
         given = self.given()
         released = np.zeros(len(items), bool)

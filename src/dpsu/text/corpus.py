@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.cells import Column
-from dpsu.ids import Ids
-from dpsu.interning import Interner, Prepared
+from dpsu.contributions.cells import Column
+from dpsu.contributions.ids import Ids
+from dpsu.contributions.interning import Interner, Prepared
+from dpsu.contributions.pairs import Rows, question_users, tell_lost, tell_nothing
 from dpsu.kernels.grams import BARRIER
-from dpsu.kernels.threads import in_order_ahead
-from dpsu.pairs import Rows, question_users, tell_lost, tell_nothing
+from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.grams import grams_of
 from dpsu.text.pieces import Piece, Tokens, pieces
 from dpsu.text.source import Split, TextSource

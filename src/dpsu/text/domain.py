@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.ids import integers, numbers
+from dpsu.contributions.ids import integers, numbers
 
 Places = NDArray[np.int64]
 

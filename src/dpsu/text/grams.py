@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpsu.contributions.pairs import Columns, Rows
 from dpsu.kernels import grams as kernels
-from dpsu.pairs import Columns, Rows
 from dpsu.text.pieces import Piece, Tokens, pieces
 from dpsu.text.source import Split, TextSource
 from dpsu.text.tokenizing import Segments

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.cells import Column
-from dpsu.extras import load
-from dpsu.ids import text_buffers
-from dpsu.inputs.formats import TEXT_TYPE
-from dpsu.interning import Interner
+from dpsu.contributions.cells import Column
+from dpsu.contributions.id_types import TEXT_TYPE
+from dpsu.contributions.ids import text_buffers
+from dpsu.contributions.interning import Interner
 from dpsu.kernels.hashing import hash_strings
+from dpsu.runtime.extras import load
 
 GONE = ("[removed]", "[deleted]")
 URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)

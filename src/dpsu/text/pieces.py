@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from dpsu.cells import Column
+from dpsu.contributions.cells import Column
+from dpsu.contributions.ids import NOTHING, canonical, is_text, text_buffers
+from dpsu.contributions.pairs import Rows, Tally
 from dpsu.errors import DataError, without_values
-from dpsu.ids import NOTHING, canonical, is_text, text_buffers
-from dpsu.kernels.threads import in_order_ahead
-from dpsu.pairs import Rows, Tally
+from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.paper import PostsOnce
 from dpsu.text.source import LONGEST_ITEM, PAPER, Split, TextSource
 from dpsu.text.tokenizing import Segments, tokenize_by

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsu.errors import ParameterError
-from dpsu.privacy import whole_number
+from dpsu.options import whole_number
 
 Split = Callable[[str], Iterable[str]]
 

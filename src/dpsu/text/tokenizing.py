@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpsu.contributions.ids import text_buffers
 from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.extras import load
-from dpsu.ids import text_buffers
 from dpsu.kernels import segmenting
+from dpsu.runtime.extras import load
 from dpsu.text import paper
 from dpsu.text.properties import tables
 from dpsu.text.source import (

@@ -1,0 +1,297 @@
+"""A black-box audit: run what is installed many times and measure epsilon and delta from outside.
+
+The audit knows the public call and nothing else. It makes small databases with and without one
+user, releases them again and again with fresh keys, and asks how well an adversary who knows
+everything but the coins could tell them apart. What it measures are lower bounds: it can refute a
+guarantee, never prove one. At a realistic delta nothing could be seen in any number of runs, so it
+runs at an inflated one; the code is the same.
+
+Many copies of a small database, with users and items of their own, make one large one: they do not
+interact, so that a single release gives thousands of independent trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import ParameterError
+from dpsu.options import number, whole_number
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import plan
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+Progress = Callable[[int, int], None]
+
+COPIES = 2000
+ITEMS_PER_COPY = 64
+DIRECTIONS = ("shown, present", "hidden, present", "shown, absent", "hidden, absent")
+NOVEL = 100  # in the score of an output: one novel item outweighs any number of shared ones
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One scenario: what an adversary could show, and what the guarantee allows.
+
+    `quantity` is delta for canaries and epsilon otherwise; `direction` says which outputs speak for
+    which database. `measured` is the plain estimate, `proved` the lower confidence bound, `allowed`
+    the claim.
+    """
+
+    scenario: str
+    quantity: str
+    direction: str
+    measured: float
+    proved: float
+    allowed: float
+    trials: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether the guarantee survives."""
+        return self.proved <= self.allowed
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All findings about one plan."""
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the guarantee survives every scenario."""
+        return all(finding.passed for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A small database: users as lists of small item numbers; the first user is the one in doubt.
+
+    Items from `first_novel` on are held by that user alone.
+    """
+
+    name: str
+    users: tuple[tuple[int, ...], ...]
+    first_novel: int
+
+
+def audit(
+    *,
+    epsilon: float = 1.0,
+    delta: float = 0.05,
+    trials: int = 100_000,
+    error: float = 1e-6,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Audit:
+    """Measure lower bounds of epsilon and delta of an installed mechanism, from outside.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee to be tested; delta should be inflated (0.01 to 0.2), or nothing can be seen.
+    trials : int
+        Copies of each small database with the user, and as many without.
+    error : float
+        Chance of a false alarm in one scenario.
+    progress : callable, optional
+        Called with the number of releases done and of all releases.
+    **options
+        As for :func:`dpsu.plan`: the mechanism and its options. Orders that need a prior get one
+        that is made up.
+
+    Returns
+    -------
+    Audit
+
+    Privacy
+    -------
+    Uses made-up data only.
+
+    Cost
+    ----
+    Seconds to a minute for 100,000 trials.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> dpsu.audit(mechanism="weighted-gaussian", max_items=3, trials=4000).passed
+    True
+    """
+    whole_number("trials", trials, 2 * COPIES, 10**9)
+    number("error", error, 1e-30, 0.5)
+    if options.get("order") in ("popular", "scarce"):
+        given = options.get("prior")
+        options = options | {"prior": _prior() if given is None else given}
+    for refused in ("insecure_seed", "public_items", "count"):
+        if options.get(refused) is not None:
+            raise ParameterError(f"an audit makes its own data and keys; it takes no {refused}")
+    chosen = plan(epsilon=epsilon, delta=delta, **options)
+    scenarios = _scenarios(chosen)
+    rounds = math.ceil(trials / COPIES)
+    findings = []
+    for at, scenario in enumerate(scenarios):
+        tables = _copies(scenario)
+        scores: tuple[list[Any], list[Any]] = ([], [])
+        for repeat in range(rounds):
+            for table, collected in zip(tables, scores, strict=True):
+                collected.append(_scores(scenario, table, epsilon, delta, options))
+            if progress is not None:
+                progress(at * rounds + repeat + 1, len(scenarios) * rounds)
+        findings += _judge(scenario, scores, chosen, error)
+    return Audit(chosen, tuple(findings))
+
+
+def _scenarios(chosen: Plan) -> list[Scenario]:
+    """Canaries, an item near the threshold, one user with everything, and displaced budgets."""
+    limit = min(chosen.max_items or 12, 12)
+    found = [
+        Scenario(f"canary, {t} item{'s' * (t > 1)}", (tuple(range(t)),), 0)
+        for t in sorted({1, 2, limit, 12})
+    ]
+    # Beyond the cutoff a further holder changes nothing.
+    most = 400 if chosen.cutoff is None else min(400, math.ceil(chosen.cutoff) + 1)
+    holders = [h for h in range(2, most) if 0.02 < _shown(chosen, h) < 0.98]
+    for h in sorted({holders[0], holders[len(holders) // 2], holders[-1]}) if holders else []:
+        found.append(Scenario(f"an item of {h} users", ((0,),) * h, 1))
+    middle = holders[len(holders) // 2] if holders else 2
+    shared = max(1, limit // 2)
+    others = tuple((item,) for item in range(shared) for _ in range(middle - 1))
+    found.append(Scenario(f"one user, {limit} items", (tuple(range(limit)), *others), shared))
+    full = max(2, math.ceil(chosen.cutoff or middle))
+    chain = tuple((0, 1 + follower) for follower in range(full + 2))
+    found.append(Scenario("displaced budgets", ((0,), *chain[: ITEMS_PER_COPY - 2]), 63))
+    return found
+
+
+def _prior() -> Any:
+    """A prior that knows two thirds of the items of every copy, and ranks them differently."""
+    from dpsu.inputs.public import read_prior
+
+    items = range(COPIES * ITEMS_PER_COPY)
+    return read_prior({item: 1 + item * 7 % ITEMS_PER_COPY for item in items if item % 3})
+
+
+def _shown(chosen: Plan, holders: int) -> float:
+    """Probability of an item that this many users hold, and nothing else."""
+    if chosen.rounds is not None:
+        # Where the last look alone would decide with this probability: near enough to find holders.
+        needed = chosen.rounds.weight_needed(0.5)
+        return 0.5 if 0.5 * needed <= holders <= 1.2 * needed else 0.0
+    weight = min(float(holders), chosen.cutoff or math.inf) - chosen.shift
+    return chosen.curve.probability(weight)
+
+
+def _copies(scenario: Scenario) -> tuple[pa.Table, pa.Table]:
+    """Many copies of a scenario with its first user, and as many without."""
+    return _table(scenario.users, 0), _table(scenario.users, 1)
+
+
+def _table(users: tuple[tuple[int, ...], ...], skipped: int) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    kept = list(enumerate(users))[skipped:]
+    user = np.array([u for u, items in kept for _ in items], np.int64)
+    item = np.array([i for _, items in kept for i in items], np.int64)
+    copy = np.repeat(np.arange(COPIES), len(user))
+    return pa.table(
+        {
+            "user": copy * len(users) + np.tile(user, COPIES),
+            "item": copy * ITEMS_PER_COPY + np.tile(item, COPIES),
+        }
+    )
+
+
+def _scores(
+    scenario: Scenario, table: pa.Table, epsilon: float, delta: float, options: dict[str, Any]
+) -> NDArray[np.int64]:
+    """What each copy shows: items released, novel ones counting more than all others together."""
+    import warnings
+
+    import numpy as np
+
+    import dpsu
+
+    if len(table) == 0:
+        return np.zeros(COPIES, np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)
+        columns = {name: options.get(name, name) for name in ("user", "item")}
+        renamed = table.rename_columns([columns["user"], columns["item"]])
+        released = dpsu.release(renamed, epsilon=epsilon, delta=delta, **options)
+    shown = released.values.to_numpy()
+    worth = np.where(shown % ITEMS_PER_COPY >= scenario.first_novel, NOVEL, 1)
+    totals = np.bincount(shown // ITEMS_PER_COPY, weights=worth, minlength=COPIES)
+    return totals.astype(np.int64)
+
+
+def _judge(
+    scenario: Scenario, scores: tuple[list[Any], list[Any]], chosen: Plan, error: float
+) -> list[Finding]:
+    import numpy as np
+
+    from dpsu.privacy.binomial import lower_bound
+
+    present, absent = (np.concatenate(part) for part in scores)
+    if scenario.first_novel == 0:
+        hits, trials = int((present > 0).sum()), len(present)
+        return [
+            Finding(
+                scenario.name,
+                "delta",
+                DIRECTIONS[0],
+                hits / trials,
+                lower_bound(hits, trials, error),
+                chosen.privacy.delta,
+                trials,
+            )
+        ]
+    return [
+        _direction(scenario, (present, absent), direction, chosen, error)
+        for direction in DIRECTIONS
+    ]
+
+
+def _direction(
+    scenario: Scenario, scores: tuple[Any, Any], direction: str, chosen: Plan, error: float
+) -> Finding:
+    """Lower bound of epsilon from one kind of event; the event is chosen on half of the runs."""
+    from dpsu.privacy.binomial import lower_bound, upper_bound
+
+    shows = direction.startswith("shown")
+    likely, unlikely = scores if direction.endswith("present") else scores[::-1]
+    half = len(likely) // 2
+    levels = sorted(set(likely[:half].tolist()) | set(unlikely[:half].tolist()))
+
+    def hits(scores: Any, level: int) -> int:
+        return int((scores >= level).sum() if shows else (scores < level).sum())
+
+    def measured(level: int, p: Any, q: Any, deviations: float) -> float:
+        often, seldom = hits(p, level) / len(p), hits(q, level) / len(q)
+        gained = often - deviations * math.sqrt(often / len(p)) - chosen.privacy.delta
+        ceiling = seldom + deviations * math.sqrt(seldom / len(q)) + 1.0 / len(q)
+        return math.log(gained / ceiling) if gained > 0 else -math.inf
+
+    best = max(levels, key=lambda level: measured(level, likely[:half], unlikely[:half], 4.0))
+    p, q = likely[half:], unlikely[half:]
+    gained = lower_bound(hits(p, best), len(p), error / 2) - chosen.privacy.delta
+    ceiling = upper_bound(hits(q, best), len(q), error / 2)
+    proved = max(0.0, math.log(gained / ceiling)) if gained > 0 else 0.0
+    return Finding(
+        scenario.name,
+        "epsilon",
+        direction,
+        max(0.0, measured(best, p, q, 0.0)),
+        proved,
+        chosen.privacy.epsilon,
+        len(p) + len(q),
+    )

@@ -1,0 +1,258 @@
+"""From cells as they come to ids of one type.
+
+Which type that is follows from the schema, or from what the caller declared, and never from a cell:
+a cell is one user's. Cells that have no id of that type become null, one by one, whatever the cells
+beside them are, and the curator hears that there are such cells. Untyped input (Python objects and
+JSON) is text; its integers are spelled as decimal digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpsu.contributions.id_types import INTEGER_TYPE, TEXT_TYPE
+from dpsu.contributions.ids import INTEGERS, NOTHING, TEXT, canonical, is_text, type_name
+from dpsu.errors import DataError
+
+# Told to the curator, who also hears that rows were ignored.
+Lose = Callable[[str], None]
+
+# Python spells larger integers slowly, and then not at all.
+MOST_BITS = 4096
+LARGEST, SMALLEST = 2**63 - 1, -(2**63)
+# One spelling for each integer: "007", "+7" and "-0" are texts.
+DECIMAL = r"^(0|-?[1-9][0-9]{0,18})$"
+MISSING_KINDS = ("NAType", "NaTType")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column by its name, by the option that names it, and the type that was declared for it."""
+
+    name: str
+    option: str
+    declared: str | None = None
+
+    def __str__(self) -> str:
+        return repr(self.name)
+
+    def family(self, type_: pa.DataType) -> str:
+        """Whether cells of this type become integers, text, or nothing; anything else is refused.
+
+        A column of no type at all is what was declared, or nothing.
+        """
+        value = type_.value_type if pa.types.is_dictionary(type_) else type_
+        if self.option == "count":
+            if is_text(value) or pa.types.is_integer(value) or pa.types.is_null(value):
+                return INTEGERS
+            raise DataError(
+                f"column {self} has type {type_name(value)}; local counts must be integers: "
+                "convert it"
+            )
+        wanted = {None: None, TEXT_TYPE: TEXT, INTEGER_TYPE: INTEGERS}[self.declared]
+        if pa.types.is_null(value):
+            return wanted or NOTHING
+        if is_text(value):
+            return wanted or TEXT
+        if pa.types.is_integer(value) and self.option == "text":
+            raise DataError(f"column {self} holds integers; texts must be text")
+        if pa.types.is_integer(value):
+            return wanted or INTEGERS
+        if wanted is not None and (_is_binary(value) or pa.types.is_floating(value)):
+            return wanted
+        raise DataError(self._refusal(value))
+
+    def settled(self, values: pa.Array, lose: Lose) -> pa.Array:
+        """Canonical ids of cells without a dictionary; those that have none are null."""
+        family, type_ = self.family(values.type), values.type
+        if pa.types.is_null(type_):
+            return pa.nulls(len(values), pa.int64() if family == INTEGERS else pa.large_string())
+        if pa.types.is_floating(type_):
+            values = self._whole(values, lose)
+        elif _is_binary(type_):
+            values = values.cast(pa.large_binary()).view(pa.large_string())
+        if family == TEXT and pa.types.is_integer(values.type):
+            return values.cast(pa.large_string())
+        ids = canonical(self.name, values)
+        if ids.null_count > values.null_count:
+            lose(self._beyond if pa.types.is_integer(ids.type) else self._not_utf8)
+        return self._parsed(ids, lose) if family == INTEGERS and is_text(ids.type) else ids
+
+    def untyped(self, values: Sequence[Any], lose: Lose) -> pa.Array:
+        """Ids of Python objects: text, or integers if they were declared."""
+        kinds = set(map(type, values))
+        present = {k for k in kinds if k is not type(None) and k.__name__ not in MISSING_KINDS}
+        integral = self.declared == INTEGER_TYPE
+        try:
+            # Objects of these kinds are told apart by Arrow just as they are one by one.
+            if all(issubclass(k, str) for k in present - {float}) and not integral:
+                return pa.array(values, pa.large_string(), from_pandas=True)
+            if all(_is_integral(k) for k in present):
+                numbers = pa.array(values, pa.int64(), from_pandas=True)
+                return numbers if integral else spelled(numbers)
+        except (pa.ArrowException, OverflowError, ValueError, TypeError):
+            pass
+        one = _integer if integral else _text
+        cells = [one(value) for value in values]
+        if any(cell is BEYOND for cell in cells):
+            lose(self._beyond)
+        if any(cell is NO_ID for cell in cells):
+            lose(self._neither if not integral else self._no_integer)
+        kept = [None if cell is BEYOND or cell is NO_ID else cell for cell in cells]
+        return pa.array(kept, pa.int64() if integral else pa.large_string())
+
+    def alike(self, cells: pa.Array, lose: Lose) -> pa.Array:
+        """The same of cells that Arrow has read as all text or all integers."""
+        if self.declared != INTEGER_TYPE:
+            return spelled(cells) if pa.types.is_integer(cells.type) else cells
+        if pa.types.is_integer(cells.type):
+            return cells
+        if cells.null_count < len(cells):
+            lose(self._no_integer)
+        return pa.nulls(len(cells), pa.int64())
+
+    def _whole(self, values: pa.Array, lose: Lose) -> pa.Array:
+        """Floats that are integers, as integers; NaN is how floats are missing."""
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        with np.errstate(invalid="ignore"):
+            whole = (numbers == np.floor(numbers)) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
+        if not (whole | np.isnan(numbers)).all():
+            lose(f"some cells of {self} are not whole numbers of 64 bits")
+        kept = np.where(whole, numbers, 0.0).astype(np.int64)
+        return pa.array(kept, mask=~whole)
+
+    def _parsed(self, text: pa.Array, lose: Lose) -> pa.Array:
+        decimal = pc.match_substring_regex(text, DECIMAL)
+        # Of the same length, numbers are ordered as their digits are.
+        length = pc.binary_length(text)
+        least, most = pa.scalar(str(SMALLEST), text.type), pa.scalar(str(LARGEST), text.type)
+        fits = pc.and_(
+            pc.or_(pc.less(length, 20), pc.less_equal(text, least)),
+            pc.or_(
+                pc.or_(pc.not_equal(length, 19), pc.starts_with(text, "-")),
+                pc.less_equal(text, most),
+            ),
+        )
+        kept = pc.if_else(pc.and_(decimal, fits), text, pa.scalar(None, text.type))
+        if kept.null_count > text.null_count:
+            lose(self._no_integer)
+        return kept.cast(pa.int64())
+
+    @property
+    def type_option(self) -> str:
+        """The option that declares the type."""
+        return f"{'user' if self.option == 'user' else 'item'}_type"
+
+    def _fix(self, type_: str) -> str:
+        option = self.type_option
+        return f'{option}="{type_}" (--{option.replace("_", "-")} {type_})'
+
+    @property
+    def _beyond(self) -> str:
+        return f"some integers in {self} are beyond 64 bits ({self._fix(TEXT_TYPE)} keeps them)"
+
+    @property
+    def _not_utf8(self) -> str:
+        return (
+            f"some cells of {self} are not valid UTF-8 (re-encode the data if all of it is in "
+            "another encoding)"
+        )
+
+    @property
+    def _no_integer(self) -> str:
+        return f"some cells of {self} are not integers of 64 bits, spelled without a point"
+
+    @property
+    def _neither(self) -> str:
+        return f"some cells of {self} are neither valid text nor integers (floats are neither)"
+
+    def _refusal(self, type_: pa.DataType) -> str:
+        hint = "convert it to text or integers"
+        if pa.types.is_nested(type_):
+            hint = "give one row for each item"
+        elif _is_binary(type_):
+            hint = f"if it is text in UTF-8, say {self._fix(TEXT_TYPE)}"
+        elif pa.types.is_floating(type_):
+            hint = (
+                f"say {self._fix(INTEGER_TYPE)} to keep whole numbers (pandas makes floats of "
+                "integers with missing values; .astype('Int64') keeps them integers)"
+            )
+        return (
+            f"column {self} has type {type_name(type_)}; users and items must be text or "
+            f"integers: {hint}"
+        )
+
+
+def spelled(numbers: pa.Array) -> pa.Array:
+    """Integers as decimal digits, each distinct one spelled once."""
+    encoded = numbers.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(
+        encoded.indices, encoded.dictionary.cast(pa.large_string())
+    )
+
+
+def counts_of(values: Sequence[Any]) -> pa.Array:
+    """Local counts from Python objects; what is no integer is missing."""
+    if all(_is_integral(kind) for kind in set(map(type, values))):
+        try:
+            return pa.array(values, pa.int64())
+        except (pa.ArrowException, OverflowError):
+            pass
+    cells = [_integer(value) for value in values]
+    return pa.array([cell if isinstance(cell, int) else None for cell in cells], pa.int64())
+
+
+class _Lost:
+    """A cell that has no id."""
+
+
+NO_ID, BEYOND = _Lost(), _Lost()
+
+
+def _text(value: Any) -> str | _Lost | None:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return NO_ID
+        return value
+    if _is_missing(value):
+        return None
+    if _is_integral(type(value)) and int(value).bit_length() <= MOST_BITS:
+        return str(int(value))
+    return NO_ID
+
+
+def _integer(value: Any) -> int | _Lost | None:
+    if _is_integral(type(value)):
+        return int(value) if SMALLEST <= value <= LARGEST else BEYOND
+    return None if _is_missing(value) else NO_ID
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or type(value).__name__ in MISSING_KINDS
+    )
+
+
+def _is_integral(kind: type) -> bool:
+    """Whether objects of this kind are integers; True is none, whoever says so."""
+    return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)
+
+
+def _is_binary(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+        or pa.types.is_binary_view(type_)
+        or pa.types.is_fixed_size_binary(type_)
+    )

@@ -1,0 +1,142 @@
+"""Identity of users and items: what makes two of them the same, and the bytes they are hashed by.
+
+Text is NFC-normalized UTF-8, integers are 64 bits. Hashes always see the raw bytes of an id (an
+integer's decimal digits), never the code it was interned to: codes change when a user leaves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpsu.contributions.id_types import INTEGER_TYPE
+from dpsu.errors import DataError
+
+INTEGERS, TEXT, NOTHING = "integers", "text", "nothing"
+
+
+@dataclass(frozen=True, repr=False)
+class Ids:
+    """Distinct ids: an Arrow array of ``large_string`` or ``int64`` without nulls."""
+
+    values: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def text(self) -> pa.Array:
+        """The ids as text; integers become decimal digits."""
+        return self.values.cast(pa.large_string())
+
+    def buffers(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Bytes and offsets of the ids, ready for hashing."""
+        return text_buffers(self.text())
+
+    def hashes(self, salt: int) -> NDArray[np.uint64]:
+        """Salted xxHash64 of the text of every id."""
+        from dpsu.kernels import hashing
+
+        if pa.types.is_integer(self.values.type):
+            return hashing.hash_integers(numbers(self.values, np.int64), np.uint64(salt))
+        return hashing.hash_strings(*text_buffers(self.values), np.uint64(salt))
+
+    def take(self, positions: NDArray[np.int64]) -> Ids:
+        """The ids at these positions, in this order."""
+        return Ids(self.values.take(integers(positions)))
+
+
+def canonical(name: str, values: pa.Array) -> pa.Array:
+    """Normalize ids to NFC text or 64-bit integers; a cell that can be neither becomes null.
+
+    A refusal would let one user's cell stop a run.
+    """
+    value = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_integer(value):
+        return _in_64_bits(values)
+    if not is_text(value) and not pa.types.is_null(value):
+        raise DataError(f"column {name!r} has type {type_name(value)}; it must be text or integers")
+    return _normalized(values.cast(pa.large_string()))
+
+
+def integers(values: NDArray[np.int64]) -> pa.Array:
+    """NumPy to Arrow, the same memory; unlike ``pa.array`` this does not load pandas."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:
+    """Arrow to NumPy, the same memory, without nulls; unlike ``to_numpy`` this loads no pandas."""
+    if len(array) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+
+
+def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Bytes and offsets of a ``large_string`` array."""
+    _, offsets, data = text.buffers()
+    if offsets is None or len(text) == 0:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    places = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+    return np.frombuffer(data or b"", np.uint8), places
+
+
+def type_name(type_: pa.DataType) -> str:
+    """A type without its parameters: the fields of a struct may be private items."""
+    return re.split(r"[<\[(]", str(type_))[0]
+
+
+def arrow_type(declared: str) -> pa.DataType:
+    """The type of ids that were declared to be text or integers."""
+    return pa.int64() if declared == INTEGER_TYPE else pa.large_string()
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether this is one of the types of text."""
+    return bool(
+        pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_string_view(type_)
+    )
+
+
+def _in_64_bits(values: pa.Array) -> pa.Array:
+    if not pa.types.is_dictionary(values.type) and not pa.types.is_uint64(values.type):
+        return values.cast(pa.int64())
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        fits = pc.less(values, pa.scalar(2**63, pa.uint64()))
+    return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(pa.int64())
+
+
+def _normalized(text: pa.Array) -> pa.Array:
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        text = _decodable(text)
+    data, offsets = text_buffers(text)
+    if data[offsets[0] : offsets[-1]].max(initial=0) < 128:
+        return text  # ASCII is normal as it is
+    return pc.utf8_normalize(text, form="NFC")
+
+
+def _decodable(text: pa.Array) -> pa.Array:
+    """Text whose cells are UTF-8; the others are null."""
+    cells = text.cast(pa.large_binary()).to_pylist()
+    good = pa.array([cell is not None and _decodes(cell) for cell in cells])
+    return pc.if_else(good, text, pa.scalar(None, text.type))
+
+
+def _decodes(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

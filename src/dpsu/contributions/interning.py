@@ -1,0 +1,252 @@
+"""From ids to codes, batch after batch: the distinct ids are kept, the columns are not.
+
+A column is first prepared, which may happen in any thread, and then interned, which happens in
+order. Codes say nothing about a user: they change when somebody leaves, and only `Ids` are hashed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpsu.contributions.cells import Column, Lose
+from dpsu.contributions.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
+from dpsu.errors import DataError, without_values
+from dpsu.kernels import interning
+from dpsu.kernels.hashing import hash_strings
+from dpsu.runtime.memory import refuse_beyond_memory
+
+# A table of 16 million codes (64 MB) is worth it for any integers; a larger one only if it is
+# smaller than the codes of the rows.
+SMALL_SPAN = 1 << 24
+MOST_IDS = 2**31 - 2
+FIRST_ROOM = 1 << 12
+
+
+@dataclass(frozen=True, repr=False)
+class Prepared:
+    """A chunk of a column: its ids without nulls, and where each row finds its own.
+
+    `indices` is None where the ids are the rows; -1 marks a row that has none. `hashes` are those
+    of texts.
+    """
+
+    family: str
+    ids: pa.Array
+    hashes: NDArray[np.uint64]
+    indices: NDArray[np.int32] | None
+    rows: int
+
+
+class Interner:
+    """The distinct ids of one column so far; errors name the column and never a value."""
+
+    def __init__(self, column: Column, lose: Lose = lambda what: None) -> None:
+        self._column, self._lose = column, lose
+        # A salt of its own: nobody can prepare ids that collide.
+        self._salt = np.uint64(int.from_bytes(os.urandom(8), "big"))
+        self._family = NOTHING
+        self._table: _Integers | _Texts | None = None
+        # What is declared holds for no rows too: the type of a release is public.
+        self._settle_family(column.family(pa.null()))
+
+    def prepare(self, column: pa.ChunkedArray) -> list[Prepared]:
+        """Everything that can be done without the ids seen so far."""
+        chunks = column.chunks or [pa.nulls(0, column.type)]
+        return [self._prepare(chunk) for chunk in chunks]
+
+    def _prepare(self, chunk: pa.Array) -> Prepared:
+        kind, rows = self._column.family(chunk.type), len(chunk)
+        hashes, indices = np.empty(0, np.uint64), None
+        if kind == NOTHING or pa.types.is_null(chunk.type):
+            nothing = pa.nulls(0, pa.large_string() if kind == TEXT else pa.int64())
+            return Prepared(kind, nothing, hashes, np.full(rows, -1, np.int32), rows)
+        if kind == TEXT or not pa.types.is_integer(chunk.type):
+            if not pa.types.is_dictionary(chunk.type):
+                chunk = chunk.dictionary_encode()
+            places = without_values(
+                partial(chunk.indices.cast, pa.int32()), f"column {self._column} is damaged"
+            )
+            places = places.fill_null(-1) if places.null_count else places
+            indices = numbers(places, np.int32)
+            chunk = chunk.dictionary
+            # Readers of damaged files make dictionaries that lack entries, and nobody checks them.
+            if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(chunk):
+                raise DataError(
+                    f"column {self._column} is damaged: its dictionary lacks entries that rows "
+                    "refer to; get an undamaged copy"
+                )
+        ids = self._settled(chunk, indices)
+        if ids.null_count:
+            present = ids.is_valid().to_numpy(zero_copy_only=False)
+            moved = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
+            indices = moved if indices is None else np.append(moved, np.int32(-1))[indices]
+            ids = ids.drop_null()
+        if kind == TEXT:
+            hashes = hash_strings(*text_buffers(ids), self._salt)
+        return Prepared(kind, ids, hashes, indices, rows)
+
+    def _settled(self, values: pa.Array, indices: NDArray[np.int32] | None) -> pa.Array:
+        """Canonical ids; cells that have none are told, unless no row makes use of them."""
+        told: list[str] = []
+        ids = self._column.settled(values, told.append)
+        if told and indices is not None:
+            lost = ids.is_null().to_numpy(zero_copy_only=False)
+            lost &= values.is_valid().to_numpy(zero_copy_only=False)
+            told = told if lost[indices[indices >= 0]].any() else []
+        for what in told:
+            self._lose(what)
+        return ids
+
+    def intern(self, prepared: Prepared, codes: NDArray[np.int32]) -> bool:
+        """Write the codes of the rows; returns whether any row has no id and so the code -1."""
+        self._settle_family(prepared.family)
+        if self._table is None or prepared.family == NOTHING:
+            codes[:] = -1
+            return prepared.rows > 0
+        if prepared.indices is None:
+            self._table.intern(prepared, codes)
+            return False
+        codes_of = np.empty(len(prepared.ids), np.int32)
+        self._table.intern(prepared, codes_of)
+        missing: bool = interning.spread(codes_of, prepared.indices, codes)
+        return missing
+
+    def _settle_family(self, kind: str) -> None:
+        if kind in (NOTHING, self._family):
+            return
+        if self._family != NOTHING:
+            kinds = " in one file and ".join(sorted([kind, self._family]))
+            raise DataError(
+                f"column {self._column} is {kinds} in another; make them the same, or declare one "
+                f"type ({self._column.type_option})"
+            )
+        self._family = kind
+        self._table = _Texts() if kind == TEXT else _Integers(self._salt)
+
+    def ids(self) -> Ids:
+        """The distinct ids, by code; text where no type was ever said."""
+        return Ids(pa.nulls(0, pa.large_string()) if self._table is None else self._table.ids())
+
+
+class _Slots:
+    """A hash table of codes and the hashes of the ids they stand for."""
+
+    def __init__(self) -> None:
+        self.slots = np.full(2 * FIRST_ROOM, interning.FREE_SLOT, np.uint64)
+        self.hashes = np.empty(FIRST_ROOM, np.uint64)
+
+    def make_room(self, n_known: int, n_new: int) -> None:
+        """Let `n_new` more ids in, with at most half of the slots used."""
+        if n_known + n_new > len(self.hashes):
+            room = _next_power(n_known + n_new)
+            self.hashes = _grown(self.hashes, n_known, room)
+            self.slots = np.full(2 * room, interning.FREE_SLOT, np.uint64)
+            interning.seat(self.hashes, n_known, self.slots)
+
+
+class _Texts(_Slots):
+    def __init__(self) -> None:
+        super().__init__()
+        self._n = 0
+        self._data = np.empty(1 << 16, np.uint8)
+        self._offsets = np.zeros(FIRST_ROOM + 1, np.int64)
+
+    def intern(self, prepared: Prepared, codes: NDArray[np.int32]) -> None:
+        data, offsets = text_buffers(prepared.ids)
+        self.make_room(self._n, len(prepared.ids))
+        if len(self._offsets) <= len(self.hashes):
+            self._offsets = _grown(self._offsets, self._n + 1, len(self.hashes) + 1)
+        used = int(self._offsets[self._n])
+        most = used + int(offsets[-1] - offsets[0])
+        if most >= len(self._data):
+            self._data = _grown(self._data, used, _next_power(most + 1))
+        self._n = interning.intern_texts(
+            data, offsets, prepared.hashes, self.slots, self.hashes, self._data, self._offsets,
+            self._n, codes,
+        )  # fmt: skip
+
+    def ids(self) -> pa.Array:
+        offsets = self._offsets[: self._n + 1].copy()
+        data = self._data[: offsets[-1]].copy()
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.large_string(), self._n, buffers)
+
+
+class _Integers:
+    """Integers by a table of their range for as long as it is narrow, then by hash."""
+
+    def __init__(self, salt: np.uint64) -> None:
+        self._salt = salt
+        self._n = 0
+        self._rows = 0
+        self._known = np.empty(FIRST_ROOM, np.int64)
+        self._lowest = 0
+        self._range: NDArray[np.int32] | None = np.empty(0, np.int32)
+        self._hashed = _Slots()
+
+    def intern(self, prepared: Prepared, codes: NDArray[np.int32]) -> None:
+        values = numbers(prepared.ids, np.int64)
+        self._rows += len(values)
+        if len(values) == 0:
+            return
+        if self._n + len(values) > len(self._known):
+            self._known = _grown(self._known, self._n, _next_power(self._n + len(values)))
+        if self._range is not None:
+            self._widen(int(values.min()), int(values.max()))
+        if self._range is not None:
+            self._n = interning.intern_dense(
+                values, self._lowest, self._range, self._known, self._n, codes
+            )
+        else:
+            self._n = self._intern_hashed(values, self._n, codes)
+
+    def _intern_hashed(self, values: NDArray[np.int64], n: int, codes: NDArray[np.int32]) -> int:
+        self._hashed.make_room(n, len(values))
+        slots, hashes = self._hashed.slots, self._hashed.hashes
+        known: int = interning.intern_integers(
+            values, self._salt, slots, hashes, self._known, n, codes
+        )
+        return known
+
+    def _widen(self, lowest: int, highest: int) -> None:
+        """Let the table reach from `lowest` to `highest`, or go over to hashes."""
+        assert self._range is not None
+        if len(self._range):
+            lowest = min(lowest, self._lowest)
+            highest = max(highest, self._lowest + len(self._range) - 1)
+        span = highest - lowest + 1
+        if span == len(self._range):
+            return
+        if span > max(SMALL_SPAN, self._rows) or max(-lowest, highest) >= 2**62:
+            self._range = None
+            known = self._known[: self._n].copy()
+            self._intern_hashed(known, 0, np.empty(self._n, np.int32))
+            return
+        # Half as much again above, where growing ids will come from: widening copies the table.
+        wider = np.full(span + span // 2 if len(self._range) else span, interning.FREE, np.int32)
+        offset = self._lowest - lowest if len(self._range) else 0
+        wider[offset : offset + len(self._range)] = self._range
+        self._lowest, self._range = lowest, wider
+
+    def ids(self) -> pa.Array:
+        return integers(self._known[: self._n].copy())
+
+
+def _grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
+    if size > MOST_IDS and array.itemsize > 1:
+        raise DataError(f"a column has more than {MOST_IDS // 2:,} distinct values")
+    refuse_beyond_memory(size * array.itemsize, "the distinct users and items")
+    larger = np.empty(size, array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+def _next_power(size: int) -> int:
+    return 1 << (size - 1).bit_length()

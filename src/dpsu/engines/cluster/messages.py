@@ -1,0 +1,117 @@
+"""Parcels: what travels between the buckets of a cluster, as rows of an Arrow table.
+
+A parcel goes `to` a bucket, says what `kind` it is and which bucket sent it (`sender`), and carries
+`data`: numbers as they lie in memory, or several columns as an Arrow stream. A cluster only has to
+bring the parcels for a bucket together; it never looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpsu.contributions.ids import Ids, numbers
+
+# The columns of a table of parcels, in the words of SQL and of Arrow.
+COLUMNS = "to int, kind string, sender int, data binary"
+SCHEMA = pa.schema(
+    [("to", pa.int32()), ("kind", pa.string()), ("sender", pa.int32()), ("data", pa.binary())]
+)
+
+# Rows dealt to a bucket of users, and how many users are in it.
+ROWS, CENSUS = "rows", "census"
+# What a bucket of users or of items keeps from turn to turn.
+USERS, ITEMS = "users", "items"
+# From users to items: weights with the names of items, for those that stay, and plain.
+NAMED, KEPT, GIVEN = "named", "kept", "given"
+# From items to users.
+HEARD = "heard"
+
+# Batches of parcels are closed once they hold so many bytes; one parcel may be larger.
+BATCH_BYTES = 1 << 25
+BATCH_PARCELS = 1 << 12
+
+
+class Parcel(NamedTuple):
+    """One row of a table of parcels."""
+
+    to: int
+    kind: str
+    sender: int
+    data: Any
+
+
+def arrived(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
+    """The parcels of a table, batch by batch; data are views of the batch."""
+    for batch in batches:
+        to, kind, sender = (batch.column(name).to_pylist() for name in ("to", "kind", "sender"))
+        data = batch.column("data")
+        for at in range(batch.num_rows):
+            yield Parcel(to[at], kind[at], sender[at], data[at].as_buffer())
+
+
+def sent(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+    """Parcels as batches of a table."""
+    waiting: list[Parcel] = []
+    held = 0
+    for parcel in parcels:
+        waiting.append(parcel)
+        held += len(parcel.data)
+        if held >= BATCH_BYTES or len(waiting) >= BATCH_PARCELS:
+            yield _batch(waiting)
+            waiting, held = [], 0
+    if waiting:
+        yield _batch(waiting)
+
+
+def pack(columns: Mapping[str, pa.Array | NDArray[Any]]) -> pa.Buffer:
+    """Columns of any lengths as one Arrow stream: a row whose cells are the columns."""
+    arrays = [_cell(column) for column in columns.values()]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def unpack(data: Any) -> dict[str, pa.Array]:
+    """The columns that `pack` packed."""
+    batch = pa.ipc.open_stream(data).read_next_batch()
+    return {name: batch.column(name).flatten() for name in batch.schema.names}
+
+
+def ids_of(array: pa.Array) -> Ids:
+    """Ids that travelled."""
+    return Ids(array if pa.types.is_integer(array.type) else array.cast(pa.large_string()))
+
+
+def writable(array: pa.Array, dtype: Any) -> NDArray[Any]:
+    """Numbers that travelled, as an array that kernels may write to."""
+    return numbers(array, dtype).copy()
+
+
+def _cell(column: pa.Array | NDArray[Any]) -> pa.Array:
+    if isinstance(column, np.ndarray):
+        values = pa.Array.from_buffers(
+            pa.from_numpy_dtype(column.dtype),
+            len(column),
+            [None, pa.py_buffer(np.ascontiguousarray(column))],
+        )
+    else:
+        # Offsets of 64 bits are not worth their room in a parcel.
+        values = column.cast(pa.string()) if pa.types.is_large_string(column.type) else column
+    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+
+
+def _batch(parcels: list[Parcel]) -> pa.RecordBatch:
+    to, kind, sender, data = zip(*parcels, strict=True)
+    sizes = np.fromiter((len(one) for one in data), np.int64, len(data))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    joined = pa.py_buffer(b"".join(data))
+    binary = pa.Array.from_buffers(pa.binary(), len(data), [None, pa.py_buffer(offsets), joined])
+    columns = [pa.array(to, pa.int32()), pa.array(kind, pa.string()), pa.array(sender, pa.int32())]
+    return pa.RecordBatch.from_arrays([*columns, binary], schema=SCHEMA)

@@ -1,0 +1,104 @@
+"""Users of one machine, asked for weights round after round: see `dpsu.rounds.protocols`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsu.contributions import bounding
+from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.ids import Ids
+from dpsu.kernels import rounds as kernels
+from dpsu.policies.passes import Done, nobody_waits
+from dpsu.randomness.keys import Key
+from dpsu.runtime.threads import in_even_ranges
+
+
+class LocalLooks:
+    """All contributions in memory, users and items in the order of the release."""
+
+    def __init__(
+        self,
+        contributions: Contributions,
+        users: Ids,
+        items: Ids,
+        key: Key,
+        done: Done = nobody_waits,
+    ) -> None:
+        self._held = contributions
+        self._users, self._items, self._key = users, items, key
+        self._done = done
+        self._user_hash = users.hashes(key.salt("sample by user"))
+        self._item_hash = items.hashes(key.salt("sample by item"))
+
+    @property
+    def held(self) -> Contributions:
+        """Users' sets, as they were last chosen."""
+        return self._held
+
+    def choose(self, max_items: int, attention: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+        """Fix every user's set: a sample by hash, or of the last set what has most attention."""
+        held = self._held
+        if attention is None:
+            held = bounding.sample(held, max_items, self._user_hash, self._item_hash)
+        else:
+            stop = held.stop.copy()
+            in_even_ranges(
+                lambda first, last: kernels.keep_best(
+                    held.start, stop, held.items, attention, max_items, self._user_hash,
+                    self._item_hash, first, last,
+                ),
+                held.start,
+            )  # fmt: skip
+            held = replace(held, stop=stop)
+        self._held = held
+        present = np.zeros(held.n_items, bool)
+        kernels.mark(held.start, held.stop, held.items, present)
+        return present
+
+    def attend(
+        self,
+        attention: NDArray[np.float64],
+        caps: list[float],
+        shape: float,
+        unit: float,
+        round_: int,
+    ) -> NDArray[np.int64]:
+        """Sum over users of capped weights in proportion to attention, in units."""
+        held, by_size = self._held, np.array(caps)
+        return self._sum(
+            lambda first, last, weights: kernels.attend(
+                held.start, held.stop, held.items, attention, by_size, shape, unit, first, last,
+                weights,
+            ),
+        )  # fmt: skip
+
+    def share(
+        self, released: NDArray[np.bool_], max_items: int, shares: NDArray[np.int64], round_: int
+    ) -> NDArray[np.int64]:
+        """Sum over users of equal shares to a fresh sample of their unreleased items."""
+        held = self._held
+        user_hash = self._users.hashes(self._key.salt(f"sample by user, round {round_}"))
+        item_hash = self._items.hashes(self._key.salt(f"sample by item, round {round_}"))
+        return self._sum(
+            lambda first, last, weights: kernels.share_unreleased(
+                held.start, held.stop, held.items, released, max_items, user_hash, item_hash,
+                shares, first, last, weights,
+            ),
+        )  # fmt: skip
+
+    def _sum(self, weigh: Callable[[int, int, NDArray[np.int64]], None]) -> NDArray[np.int64]:
+        """Weights of ranges of users, added up: integers, so the ranges do not matter."""
+        parts: list[NDArray[np.int64]] = []
+
+        def work(first: int, last: int) -> None:
+            weights = np.zeros(self._held.n_items, np.int64)
+            weigh(first, last, weights)
+            parts.append(weights)
+
+        in_even_ranges(work, self._held.start)
+        self._done(len(self._held.start))
+        return sum(parts[1:], parts[0])

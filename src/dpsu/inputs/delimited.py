@@ -1,0 +1,402 @@
+"""CSV, TSV and JSON lines.
+
+No type is ever guessed from values: the type of a column, and with it every hash and perhaps the
+whole run, would then depend on one user's row, and "007" and "7" would become one user. CSV cells
+are text and stay text; JSON is untyped, its integers are spelled as digits. Columns that were not
+asked for are not interpreted at all.
+
+Files are cut into blocks of whole lines, which are parsed side by side. What is wrong with a row or
+a line costs that row or line, and the curator is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from dpsu.contributions.cells import Column, Lose, counts_of
+from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.inputs.columns import pick
+
+ReadTable = Callable[[], pa.Table]
+ReadBytes = Callable[[int], bytes]
+
+BLOCK = 1 << 23
+# Rows of texts are longer.
+LONGEST_ROW, LONGEST_ROW_OF_TEXTS = 1 << 23, 1 << 26
+LONGEST_LOOK_AHEAD = 1 << 26
+LONGEST_HEADER = 1 << 20
+# Digits of integers in JSON; there are none of more that could be ids.
+MOST_DIGITS = 2000
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
+UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+
+RAGGED = "some rows have too few or too many cells"
+OPEN_QUOTE = "some rows stand behind a quote that never closes"
+NO_OBJECT = "some lines are not JSON objects"
+
+
+def read_csv(
+    source: Any, kind: str, columns: Sequence[Column], what: str, lose: Lose
+) -> Iterator[ReadTable]:
+    """Columns of a CSV or TSV file with a header, as text, block by block."""
+    header = read_header(source, kind, columns, what)
+    names = [column.name for column in columns]
+    # An empty one first: a column without rows has a type all the same.
+    empty = pa.table({name: pa.nulls(0, pa.string()) for name in names})
+    longest = _longest_row(columns)
+
+    def tables() -> Iterator[ReadTable]:
+        yield lambda: empty
+        blocks = _whole_rows(_reader(source, what), DELIMITERS[kind], longest, lose)
+        for block in blocks:
+            yield partial(_parse_csv, block, header, names, DELIMITERS[kind], what, lose)
+
+    return tables()
+
+
+def read_header(source: Any, kind: str, columns: Sequence[Column], what: str) -> list[str]:
+    """The header of a CSV or TSV file, which must have the wanted columns."""
+    first = _first_line(_reader(source, what))
+    _refuse_other_bytes(first, what)
+    header = without_values(
+        lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=DELIMITERS[kind]), []),
+        f"the header of {what} is not {kind.upper()} in UTF-8; re-encode the file",
+    )
+    if len(header) == 1 and header[0].count(";") >= 1 and columns[0].name not in header:
+        raise ParameterError(
+            f"the header of {what} is one column; is the separator a semicolon? dpsu reads commas "
+            "(csv) or tabs (tsv)"
+        )
+    options = [column.option for column in columns]
+    pick([column.name for column in columns], header, what, options=options, typed=False)
+    return header
+
+
+def _parse_csv(
+    block: bytes, header: list[str], names: list[str], delimiter: str, what: str, lose: Lose
+) -> pa.Table:
+    def skip(row: Any) -> str:
+        lose(RAGGED)
+        return "skip"
+
+    table = without_values(
+        lambda: pa.csv.read_csv(
+            pa.BufferReader(block),
+            pa.csv.ReadOptions(column_names=header, use_threads=False, block_size=len(block) + 1),
+            pa.csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip
+            ),
+            pa.csv.ConvertOptions(
+                include_columns=names,
+                # Bytes, because a cell that is not UTF-8 must not stop the run (`ids`).
+                column_types={name: pa.binary() for name in names},
+                # An empty cell is missing; the words NA, null and nan are words.
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        ),
+        f"{what} could not be parsed as rows of cells",
+    )
+    return pa.table([_as_text(column) for column in table.columns], names=names)
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk.view(pa.string()) for chunk in column.chunks], pa.string())
+
+
+def _whole_rows(read: ReadBytes, delimiter: str, longest: int, lose: Lose) -> Iterator[bytes]:
+    """Blocks that end where a row ends; `rest` is what was read of the row after them.
+
+    What is in quotes is never taken for rows, however long it is and even if the quotes never
+    close: whoever wrote that cell would write other people's rows.
+    """
+    ends = _Ends(delimiter)
+    rest, skipping = b"", False
+    while chunk := read(BLOCK):
+        first, last = ends.of(chunk)
+        if skipping and not first:
+            continue
+        if skipping:
+            # Here ends a row that was too long.
+            skipping, chunk, last = False, chunk[first:], last - first
+        data = rest + chunk
+        end = len(rest) + last if last else 0
+        if end:
+            yield data[:end]
+            data = data[end:]
+        if len(data) > longest:
+            lose(f"some rows have more than {longest >> 20} MB")
+            data, skipping = b"", True
+        rest = data
+    if ends.quoted:
+        lose(OPEN_QUOTE)
+    elif rest:
+        yield rest
+
+
+class _Ends:
+    """Ends of rows in bytes that come in chunks."""
+
+    def __init__(self, delimiter: str) -> None:
+        from dpsu.kernels import csv_rows
+
+        self._kernel, self._delimiter = csv_rows, ord(delimiter)
+        self._state = csv_rows.START
+
+    @property
+    def quoted(self) -> bool:
+        """Whether a cell in quotes is open."""
+        return self._state == self._kernel.QUOTED
+
+    def of(self, chunk: bytes) -> tuple[int, int]:
+        """Ends of the first and the last row; 0 where there is none."""
+        kernel = self._kernel
+        if b'"' in chunk:
+            first, last, self._state = kernel.row_ends(
+                np.frombuffer(chunk, np.uint8), self._delimiter, self._state
+            )
+            return first, last
+        if self.quoted:
+            return 0, 0
+        at_start = chunk[-1] in (self._delimiter, kernel.LINE_FEED, kernel.RETURN)
+        self._state = kernel.START if at_start else kernel.INSIDE
+        return chunk.find(b"\n") + 1, chunk.rfind(b"\n") + 1
+
+
+def read_json_lines(
+    source: Any, columns: Sequence[Column], what: str, lose: Lose
+) -> Iterator[ReadTable]:
+    """Keys of JSON objects, one a line, block by block; JSON is untyped."""
+    blocks = _whole_lines(_reader(source, what), _longest_row(columns), lose)
+    head, seen = _look_ahead(blocks, columns, what)
+    if seen is not None:
+        for column in columns:
+            if column.name not in seen:
+                raise ParameterError(
+                    f"no line of {what} has the key {column}; name the right one with "
+                    f"{column.option}= (--{column.option})"
+                )
+    parser = _JsonLines(columns, lose)
+
+    def tables() -> Iterator[ReadTable]:
+        # An empty one first: a column without rows has a type all the same.
+        yield partial(parser.parse, b"")
+        for block in itertools.chain(head, blocks):
+            yield partial(parser.parse, block)
+
+    return tables()
+
+
+def _look_ahead(
+    blocks: Iterator[bytes], columns: Sequence[Column], what: str
+) -> tuple[list[bytes], set[str] | None]:
+    """The first blocks, and the keys of lines until all are there; None if no line is an object."""
+    head: list[bytes] = []
+    seen: set[str] | None = None
+    wanted = {column.name for column in columns}
+    for block in blocks:
+        if not head:
+            _refuse_other_bytes(block, what)
+        head.append(block if head else block.removeprefix(UTF8_MARK))
+        for line in head[-1].split(b"\n"):
+            row = _object(line)
+            if row is not None:
+                seen = (seen or set()) | (wanted & row.keys())
+                if seen == wanted:
+                    return head, seen
+        if sum(map(len, head)) > LONGEST_LOOK_AHEAD:
+            break
+    return head, seen
+
+
+def _whole_lines(read: ReadBytes, longest: int, lose: Lose) -> Iterator[bytes]:
+    """Blocks that end where a line ends."""
+    rest, skipping = b"", False
+    while chunk := read(BLOCK):
+        if skipping:
+            start = chunk.find(b"\n") + 1
+            skipping, chunk = not start, chunk[start:] if start else b""
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield rest + chunk[:end]
+            rest = b""
+        rest += chunk[end:]
+        if len(rest) > longest:
+            lose(f"some rows have more than {longest >> 20} MB")
+            rest, skipping = b"", True
+    if rest:
+        yield rest
+
+
+class _JsonLines:
+    """From blocks of lines to columns.
+
+    Arrow parses a block where every column is all text or all integers; otherwise each line is
+    taken by itself, with the same outcome for every line that Arrow takes.
+    """
+
+    def __init__(self, columns: Sequence[Column], lose: Lose) -> None:
+        self._columns, self._lose = columns, lose
+        types = (pa.string(), pa.int64())
+        self._schemas = [
+            pa.schema(list(zip((c.name for c in columns), chosen, strict=True)))
+            for chosen in itertools.product(types, repeat=len(columns))
+        ]
+
+    def parse(self, block: bytes) -> pa.Table:
+        """The columns of some lines."""
+        lines = _lines_of_objects(block)
+        table = self._by_arrow(block) if lines else None
+        if table is not None and len(table) == lines:
+            arrays = [self._typed(column, table[column.name]) for column in self._columns]
+        else:
+            arrays = self._by_line(block)
+        return pa.table(arrays, names=[column.name for column in self._columns])
+
+    def _typed(self, column: Column, cells: pa.ChunkedArray) -> Any:
+        if column.option == "count":
+            return cells
+        (chunk,) = cells.chunks
+        return column.alike(chunk, self._lose)
+
+    def _by_arrow(self, block: bytes) -> pa.Table | None:
+        for schema in self._schemas:
+            options = pa.json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            )
+            reading = pa.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+            try:
+                table = pa.json.read_json(pa.BufferReader(block), reading, options)
+            except pa.ArrowException:
+                continue
+            # What fits one block is likely to fit the next.
+            self._schemas = [schema, *(other for other in self._schemas if other != schema)]
+            return table
+        return None
+
+    def _by_line(self, block: bytes) -> list[Any]:
+        rows = []
+        for line in block.split(b"\n"):
+            row = self._row(line)
+            if row is not None:
+                rows.append(row)
+            elif line.strip():
+                self._lose(NO_OBJECT)
+        arrays = []
+        for column in self._columns:
+            cells = [row.get(column.name) for row in rows]
+            if column.option == "count":
+                arrays.append(counts_of(cells))
+            else:
+                arrays.append(column.untyped(cells, self._lose))
+        return arrays
+
+    def _row(self, line: bytes) -> dict[str, Any] | None:
+        row = _object(line)
+        if row is None and line.strip().startswith(b"{"):
+            # Arrow knows words for numbers that Python does not.
+            table = self._by_arrow(line)
+            with contextlib.suppress(UnicodeDecodeError):
+                row = table.to_pylist()[0] if table is not None and len(table) == 1 else None
+        return row
+
+
+def _lines_of_objects(block: bytes) -> int:
+    """How many lines there are; 0 if one of them does not start and end as an object does.
+
+    Lines that do hold whole objects, or no JSON at all: as many objects as lines are one a line.
+    """
+    if not block.startswith(b"{"):
+        return 0
+    ended = block if block.endswith(b"\n") else block + b"\n"
+    data = np.frombuffer(ended, np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    before = data[ends - 1]
+    before = np.where(before == ord("\r"), data[ends - 2], before)
+    whole = (before == ord("}")).all() and (data[ends[:-1] + 1] == ord("{")).all()
+    return len(ends) if whole else 0
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """The object of a line of JSON; None if it is none."""
+    try:
+        # Bytes that are not UTF-8 spoil their own cell and not the line.
+        text = line.decode("utf-8", "surrogateescape")
+        row = json.loads(text, strict=False, parse_int=_parse_int)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _parse_int(digits: str) -> int | float:
+    return int(digits) if len(digits) < MOST_DIGITS else float("inf")
+
+
+def read_public(text: str, kind: str) -> pa.Table:
+    """A whole table of public data; the caller sanitizes errors."""
+    if kind == "jsonl":
+        return pa.Table.from_pylist([json.loads(line) for line in text.splitlines() if line])
+    if kind == "txt":
+        return pa.table(
+            {"item": pa.array([line for line in text.split("\n") if line], pa.string())}
+        )
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if kind == "tsv" else ",")
+    header = next(rows)
+    cells = zip(*rows, strict=True)
+    return pa.table({n: pa.array(c, pa.string()) for n, c in zip(header, cells, strict=True)})
+
+
+def _first_line(read: ReadBytes) -> bytes:
+    """Up to the end of the header; a quoted line break inside it belongs to it.
+
+    A quote that never closes must not make a header of the whole file.
+    """
+    line, quoted = bytearray(), False
+    while len(line) < LONGEST_HEADER:
+        byte = read(1)
+        line += byte
+        quoted ^= byte == b'"'
+        if not byte or (byte == b"\n" and not quoted):
+            break
+    return bytes(line)
+
+
+def _reader(source: Any, what: str) -> ReadBytes:
+    """Reads bytes; a compressed file that ends early or fails its checksum is damaged."""
+    return lambda size: without_values(
+        lambda: bytes(source.read(size)),
+        f"{what} cannot be read to its end: it is cut off or damaged (if it is compressed, its "
+        "data end early or do not match their checksum); get an undamaged copy",
+    )
+
+
+def _refuse_other_bytes(first: bytes, what: str) -> None:
+    if first.startswith(COMPRESSED):
+        raise DataError(f"{what} looks compressed; its name must say so, or decompress it first")
+    if first.startswith(UTF16_MARKS):
+        raise DataError(f"{what} is in UTF-16; convert it to UTF-8")
+
+
+def _longest_row(columns: Sequence[Column]) -> int:
+    texts = any(column.option == "text" for column in columns)
+    return LONGEST_ROW_OF_TEXTS if texts else LONGEST_ROW
+
+
+def tables_of(batches: Any, broken: str) -> Iterator[ReadTable]:
+    """One table for each batch, read when it is asked for; `broken` says what a failure means."""
+    while (batch := without_values(lambda: next(batches, None), broken)) is not None:
+        yield partial(pa.Table.from_batches, [batch])

@@ -1,0 +1,363 @@
+"""What was already spent on a dataset, kept in one SQLite file that survives crashes.
+
+A release is charged by an entry that is on disk before any private data is read; that it is done is
+a second one, once its output is in place. Whatever happens in between, the charge stays and counts:
+a run that was killed, or refused its data, may have shown something by that alone. Only a run that
+ended before it read anything is void, on record as such, and costs nothing. So what is recorded is
+never less than what was spent, and at most more.
+
+Every operation opens the file, takes SQLite's write lock, checks all entries (`records`),
+commits and closes. Two processes therefore charge one after the other, and nothing is held while a
+release runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import BudgetError, LedgerError, ParameterError
+from dpsu.ledger.accounting import Cost, total
+from dpsu.ledger.records import (
+    BUDGET,
+    CHARGE,
+    LONGEST_NAME,
+    UNFINISHED,
+    Account,
+    Book,
+    content_of,
+    facts_of,
+)
+from dpsu.privacy.guarantee import Privacy
+
+if TYPE_CHECKING:
+    from dpsu.ledger.spending import Spending
+
+SECONDS_TO_WAIT = 60.0
+APPLICATION = 0x64707375  # "dpsu"
+FORMAT = 2
+# What is written stays. Whoever edits the file by hand meets these triggers first, and the hashes
+# after that. A row that replaces another fires no trigger for what it deletes, so it is stopped
+# before it is inserted: entries are numbered one after the other. To change a word of this is to
+# change the format: files are compared with it.
+SCHEMA = f"""
+CREATE TABLE entries (number INTEGER PRIMARY KEY, content TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE TRIGGER entries_stay BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are kept'); END;
+CREATE TRIGGER entries_are_fixed BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are kept'); END;
+CREATE TRIGGER entries_are_added BEFORE INSERT ON entries
+    WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM entries)
+    BEGIN SELECT RAISE(ABORT, 'entries are kept'); END;
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {FORMAT};
+"""
+
+
+class Ledger:
+    """What releases have cost their datasets, and what is left: a file that many may share.
+
+    Parameters
+    ----------
+    path : str or Path
+        An SQLite file on a local disk; it is made by the first release that is charged. A relative
+        name is taken from the folder that is current now.
+
+    Privacy
+    -------
+    A dataset's releases together stay within its budget: docs/proofs/ledger.md, with what it takes
+    for granted. The file holds plans and public facts only. Whether a release finished may depend
+    on the data: show totals, not states, to the public.
+
+    Cost
+    ----
+    Two short transactions for each release, linear in the number of entries.
+
+    Examples
+    --------
+    >>> import dpsu, pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = dpsu.Ledger(pathlib.Path(folder.name) / "ledger.db")
+    >>> visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
+    >>> with ledger.spending("visits", budget=(3, 1e-5)) as spending:
+    ...     result = dpsu.release(visits, epsilon=2, delta=1e-6, ledger=spending)
+    ...     result.write(pathlib.Path(folder.name) / "items.txt")
+    >>> ledger.account("visits").releases[0].state
+    'done'
+    >>> try:
+    ...     dpsu.release(visits, epsilon=3, delta=1e-5, ledger=ledger, dataset="visits")
+    ... except dpsu.BudgetError:
+    ...     print("refused")
+    refused
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = _file(path)
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    @property
+    def head(self) -> str:
+        """Hash of the newest entry, and with it of all: keep it where the file is not."""
+        return self.read().head
+
+    def spending(self, dataset: str, *, budget: tuple[float, float] | None = None) -> Spending:
+        """What the next releases on a dataset are charged to; a context that ends when all is out.
+
+        Parameters
+        ----------
+        dataset : str
+            The name under which releases of the same people add up.
+        budget : (float, float), optional
+            Epsilon and delta for all of them. Needed for a dataset that is new to the ledger, and
+            refused if it differs from the one on record.
+        """
+        from dpsu.ledger.spending import Spending
+
+        return Spending(self, _name(dataset), _budget(budget))
+
+    def datasets(self) -> list[str]:
+        """Names of all datasets, sorted."""
+        return self.read().datasets()
+
+    def account(self, dataset: str) -> Account:
+        """A dataset's budget and releases."""
+        return self.read().account(_name(dataset))
+
+    def read(self, *, expected_head: str | None = None) -> Book:
+        """All entries, checked.
+
+        Parameters
+        ----------
+        expected_head : str, optional
+            A `head` that was kept elsewhere. Refused if it is neither the head nor was it ever:
+            then entries were removed, or others put in their place, since it was kept.
+        """
+        if expected_head is not None:
+            expected_head = str(expected_head).strip().lower()
+            if not re.fullmatch("[0-9a-f]{64}", expected_head):
+                raise ParameterError("the expected head must be a hash of 64 hexadecimal digits")
+        with self._transaction() as (_, book):
+            if expected_head is not None and expected_head not in book.hashes:
+                raise LedgerError(
+                    f"ledger {str(self.path)!r} never had the expected head: entries were removed "
+                    "or replaced since it was kept, or it is the head of another ledger"
+                )
+            return book
+
+    def set_budget(self, dataset: str, budget: tuple[float, float]) -> None:
+        """Change a dataset's budget; the old one stays on record.
+
+        A budget below what is spent lets nothing further happen, and takes nothing back.
+        """
+        name, chosen = _name(dataset), _budget(budget)
+        if chosen is None:
+            raise ParameterError("budget must be two numbers: (epsilon, delta)")
+        with self._transaction(write=True) as (connection, book):
+            book.account(name)
+            _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
+
+    def charge(
+        self, dataset: str, budget: Privacy | None, mechanism: str, cost: Cost, plan: str | None
+    ) -> int:
+        """Put a release on record before it reads anything, or refuse it; returns its number."""
+        with self._transaction(write=True, create=True) as (connection, book):
+            if budget is not None and dataset not in book.datasets():
+                _append(connection, book, content_of(BUDGET, dataset, **vars(budget)))
+            known = book.account(dataset)
+            if budget not in (None, known.budget):
+                raise ParameterError(
+                    f"the budget of {dataset!r} is {_told(known.budget)}; to change it, say "
+                    f"dpsu ledger {str(self.path)!r} --dataset {dataset!r} --set-budget E,D"
+                )
+            if not total([*known.costs, cost]).within(known.budget):
+                raise BudgetError(_refusal(known, cost))
+            facts = facts_of(cost, mechanism, plan)
+            return _append(connection, book, content_of(CHARGE, dataset, **facts))
+
+    def _close(self, number: int, kind: str, **facts: str) -> None:
+        """Put on record how a release ended; only :class:`Spending` knows whether it is void."""
+        with self._transaction(write=True) as (connection, book):
+            entry = book.release(number)
+            if entry is None or entry.state != UNFINISHED:
+                raise LedgerError(f"ledger {str(self.path)!r} has no open release {number}")
+            _append(connection, book, content_of(kind, entry.dataset, charge=number, **facts))
+
+    @contextmanager
+    def _transaction(
+        self, *, write: bool = False, create: bool = False
+    ) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        self._refuse_no_file(create=create)
+        try:
+            connection = sqlite3.connect(
+                self.path,
+                timeout=SECONDS_TO_WAIT,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=False,
+            )
+            try:
+                # The removal of the rollback journal is synced too: without that, a loss of power
+                # right after a commit could take it back.
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield connection, self._book(connection, create=create)
+                connection.execute("COMMIT")
+            finally:
+                # Whatever is not committed is rolled back.
+                connection.close()
+        except sqlite3.Error as error:
+            raise LedgerError(f"ledger {str(self.path)!r}: {_trouble(error)}") from None
+
+    def _refuse_no_file(self, *, create: bool) -> None:
+        try:
+            mode = self.path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            if create:
+                return
+            raise LedgerError(f"there is no ledger {str(self.path)!r}") from None
+        except OSError as error:
+            raise LedgerError(f"ledger {str(self.path)!r}: {error.strerror}") from None
+        if not stat.S_ISREG(mode):
+            # A pipe would be waited for, and what is written to a device is gone.
+            raise LedgerError(f"{str(self.path)!r} cannot be a ledger: it is not a regular file")
+
+    def _book(self, connection: sqlite3.Connection, *, create: bool) -> Book:
+        """All entries of a file that is a ledger, or is made one now."""
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        found = _parts(connection)
+        if not application and not found:
+            if not create:
+                raise LedgerError(f"ledger {str(self.path)!r} is empty: nothing was charged yet")
+            for statement in _statements(SCHEMA):
+                connection.execute(statement)
+            return Book(self.path)
+        if application != APPLICATION:
+            raise LedgerError(f"{str(self.path)!r} is not a ledger of dpsu")
+        if version != FORMAT:
+            raise LedgerError(
+                f"ledger {str(self.path)!r} has format {version}, and this dpsu knows {FORMAT}; "
+                "see with the dpsu that wrote it what is left, and begin a new ledger with that"
+            )
+        changed = sorted(name for name, _ in found.items() ^ _expected_parts().items())
+        if changed:
+            told = ", ".join(f"{name!r}" for name in dict.fromkeys(changed))
+            raise LedgerError(
+                f"ledger {str(self.path)!r} is damaged: somebody changed, removed or added {told} "
+                "by hand, and perhaps entries too; restore a copy only if it has the newest entry "
+                "(dpsu ledger --expect-head tells)"
+            )
+        book = Book(self.path, connection.execute(_ENTRIES))
+        if not book.head:
+            raise LedgerError(f"ledger {str(self.path)!r} is damaged: its entries were removed")
+        return book
+
+
+_ENTRIES = "SELECT number, content, hash FROM entries ORDER BY number"
+
+
+def _append(connection: sqlite3.Connection, book: Book, content: str) -> int:
+    """Add an entry to the book and to the file; returns its number."""
+    row = (len(book.hashes) + 1, content, book.append(content))
+    connection.execute("INSERT INTO entries (number, content, hash) VALUES (?, ?, ?)", row)
+    return row[0]
+
+
+def _parts(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Tables and triggers of a database, and how they were made; SQLite's own statistics aside."""
+    made = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite@_%' ESCAPE '@'"
+    return dict(connection.execute(made).fetchall())
+
+
+@cache
+def _expected_parts() -> dict[str, Any]:
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in _statements(SCHEMA):
+            connection.execute(statement)
+        return _parts(connection)
+    finally:
+        connection.close()
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    """The one file that a name means, whatever the current folder will be later."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise ParameterError(f"ledger must be the name of a file, not a {type(path).__name__}")
+    name = os.fspath(path)
+    if not name or name.startswith(":") or name.lower().startswith("file:"):
+        raise ParameterError(
+            f"ledger {name!r} does not name a file that stays; give its path, such as ledger.db"
+        )
+    try:
+        return Path(name).resolve()
+    except (OSError, RuntimeError, ValueError):
+        raise ParameterError(f"ledger {name!r} is not a valid file name") from None
+
+
+def _refusal(account: Account, cost: Cost) -> str:
+    spent, budget = account.total, account.budget
+    together = total([*account.costs, cost])
+    return (
+        f"this release costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
+        f"{account.dataset!r} ({float(spent.epsilon):.6g}, {float(spent.delta):.4g}) is spent; "
+        f"at epsilon {budget.epsilon:g} delta would be "
+        f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
+        "was read or charged"
+    )
+
+
+def _told(privacy: Privacy) -> str:
+    return f"({privacy.epsilon:g}, {privacy.delta:g})"
+
+
+def _trouble(error: sqlite3.Error) -> str:
+    if "locked" in str(error):
+        return f"somebody else has kept it locked for {SECONDS_TO_WAIT:g} seconds"
+    if "not a database" in str(error):
+        return "this is not a ledger of dpsu"
+    if "unable to open" in str(error):
+        return "it cannot be opened, or its folder does not exist or may not be written to"
+    return str(error)
+
+
+def _name(dataset: str) -> str:
+    if not isinstance(dataset, str) or not 0 < len(dataset) <= LONGEST_NAME:
+        raise ParameterError(f"dataset must be a name of 1 to {LONGEST_NAME} characters")
+    if not dataset.isprintable() or dataset != dataset.strip():
+        raise ParameterError(
+            "dataset must be printable and neither begin nor end with a space, so that nobody "
+            "takes two names for one"
+        )
+    return unicodedata.normalize("NFC", dataset)
+
+
+def _budget(budget: tuple[float, float] | None) -> Privacy | None:
+    if budget is None:
+        return None
+    if not isinstance(budget, (tuple, list)) or len(budget) != 2:
+        raise ParameterError("budget must be two numbers: (epsilon, delta)")
+    try:
+        return Privacy(*budget)
+    except ParameterError as error:
+        raise ParameterError(f"budget: {error}") from None
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines():
+        statement += f"{line}\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,274 @@
+"""Entries of a ledger: what each may say, and the chain of hashes that ties it to all before it.
+
+An entry is a JSON text, and nothing is ever changed: that a release is done, or void, is a further
+entry. Its hash is the SHA-256 of the hash before it, its number and its text, a line each. So an
+entry that is changed, removed, added or moved leaves a hash that does not fit. What the chain
+cannot show is that the newest entries are missing: for that somebody keeps a hash elsewhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dpsu.errors import LedgerError, ParameterError
+from dpsu.ledger.accounting import Cost, Shift, Total, total
+from dpsu.privacy.guarantee import (
+    LARGEST_DELTA,
+    LARGEST_EPSILON,
+    SMALLEST_DELTA,
+    SMALLEST_EPSILON,
+    Privacy,
+)
+
+BUDGET, CHARGE, DONE, VOID = "budget", "charge", "done", "void"
+UNFINISHED = "unfinished"
+_COMMON = {"kind", "dataset", "time"}
+FIELDS = {
+    BUDGET: _COMMON | {"epsilon", "delta"},
+    CHARGE: _COMMON | {"epsilon", "delta", "mechanism", "shift_squared", "novel", "plan"},
+    DONE: _COMMON | {"charge"},
+    VOID: _COMMON | {"charge", "reason"},
+}
+LONGEST_NAME = 200
+# Far beyond any plan, and far below what a double cannot hold.
+LARGEST_SQUARED = 1e12
+
+
+@dataclass(frozen=True)
+class RecordedRelease:
+    """One release on record: public facts and its plan, nothing of what came out.
+
+    Attributes
+    ----------
+    number : int
+        Number of its charge among all entries of the ledger.
+    state : {"unfinished", "done", "void"}
+        Void ones read nothing, and cost nothing.
+    plan : str or None
+        The plan as JSON, None where it was to be chosen from the data.
+    reason : str or None
+        What kind of error made it void.
+    """
+
+    number: int
+    dataset: str
+    started: str
+    mechanism: str
+    cost: Cost
+    state: str
+    plan: str | None = field(repr=False)
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Account:
+    """A dataset's budget and everything that was charged to it; ``print`` tells it in words."""
+
+    dataset: str
+    budget: Privacy
+    releases: tuple[RecordedRelease, ...]
+
+    @property
+    def costs(self) -> list[Cost]:
+        """What counts: every release, finished or not, unless it is void."""
+        return [each.cost for each in self.releases if each.state != VOID]
+
+    @property
+    def total(self) -> Total:
+        """What all releases cost together, finished or not."""
+        return total(self.costs)
+
+    def __str__(self) -> str:
+        from dpsu.plans.prose import account_text
+
+        return account_text(self)
+
+
+def content_of(kind: str, dataset: str, **facts: Any) -> str:
+    """The text of a new entry."""
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    told = {"kind": kind, "dataset": dataset, "time": time, **facts}
+    return json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def facts_of(cost: Cost, mechanism: str, plan: str | None) -> dict[str, Any]:
+    """What the entry of a charge says besides its dataset and time."""
+    return {
+        **vars(cost.privacy),
+        "mechanism": mechanism,
+        "shift_squared": None if cost.shift is None else cost.shift.squared,
+        "novel": None if cost.shift is None else cost.shift.novel,
+        "plan": None if plan is None else json.loads(plan),
+    }
+
+
+def link(previous: str, number: int, content: str) -> str:
+    """Hash of an entry, and with it of all entries before it."""
+    return hashlib.sha256(f"{previous}\n{number}\n{content}".encode()).hexdigest()
+
+
+class Book:
+    """All entries of a ledger, each of them checked: its place, its hash and what it says."""
+
+    def __init__(self, path: Path, rows: Iterable[tuple[Any, Any, Any]] = ()) -> None:
+        self._path = path
+        self.hashes: list[str] = []
+        self._budgets: dict[str, Privacy] = {}
+        self._releases: dict[int, RecordedRelease] = {}
+        for number, content, found in rows:
+            if number != len(self.hashes) + 1:
+                self._refuse(len(self.hashes) + 1, "is missing")
+            if not isinstance(content, str) or self.append(content) != found:
+                self._refuse(
+                    number,
+                    "does not fit its hash: it was changed after it was written, or entries before "
+                    "it were changed, removed, added or moved",
+                )
+
+    @property
+    def head(self) -> str:
+        """Hash of the newest entry, which stands for all of them; empty if there is none."""
+        return self.hashes[-1] if self.hashes else ""
+
+    def datasets(self) -> list[str]:
+        """Names of all datasets, sorted."""
+        return sorted(self._budgets)
+
+    def account(self, dataset: str) -> Account:
+        """A dataset's budget and releases."""
+        if dataset not in self._budgets:
+            near = difflib.get_close_matches(dataset, self.datasets(), n=1)
+            meant = f"did you mean {near[0]!r}? A" if near else "a"
+            raise ParameterError(
+                f"the ledger has no dataset {dataset!r}; {meant} new one needs a budget: "
+                "epsilon,delta"
+            )
+        releases = tuple(each for each in self._releases.values() if each.dataset == dataset)
+        return Account(dataset, self._budgets[dataset], releases)
+
+    def release(self, number: int) -> RecordedRelease | None:
+        """A release by the number of its charge."""
+        return self._releases.get(number)
+
+    def append(self, content: str) -> str:
+        """Check what an entry says, take it up, and return its hash."""
+        number = len(self.hashes) + 1
+        try:
+            self._take_up(number, content)
+        except _ContentError as nonsense:
+            self._refuse(number, str(nonsense))
+        self.hashes.append(link(self.head, number, content))
+        return self.head
+
+    def _take_up(self, number: int, content: str) -> None:
+        facts = _facts(content)
+        kind, dataset, time = facts["kind"], _text(facts, "dataset"), _text(facts, "time")
+        if kind == BUDGET:
+            self._budgets[dataset] = _privacy(facts)
+        elif dataset not in self._budgets:
+            raise _ContentError(f"is about dataset {dataset!r}, which has no budget before it")
+        elif kind == CHARGE:
+            mechanism = _text(facts, "mechanism")
+            cost = Cost(_privacy(facts), _shift(facts))
+            plan = _plan(facts["plan"], mechanism, cost.privacy)
+            self._releases[number] = RecordedRelease(
+                number, dataset, time, mechanism, cost, UNFINISHED, plan
+            )
+        else:
+            closed = self._releases.get(facts["charge"])
+            if closed is None or closed.dataset != dataset or closed.state != UNFINISHED:
+                raise _ContentError(f"says {kind} of a release that is not open")
+            reason = _text(facts, "reason") if kind == VOID else None
+            self._releases[closed.number] = replace(closed, state=kind, reason=reason)
+
+    def _refuse(self, number: int, what: str) -> NoReturn:
+        raise LedgerError(
+            f"ledger {str(self._path)!r} is damaged: entry {number} {what}. What was spent is not "
+            "known any more. Restore a copy only if it has the newest entry (dpsu ledger "
+            "--expect-head tells); otherwise treat the budget as spent"
+        ) from None
+
+
+class _ContentError(Exception):
+    """An entry says what no release wrote."""
+
+
+def _facts(content: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(content, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise _ContentError("is not JSON") from None
+    if not isinstance(facts, dict) or not isinstance(facts.get("kind"), str):
+        raise _ContentError("does not say of which kind it is")
+    fields = FIELDS.get(facts["kind"])
+    if fields is None:
+        raise _ContentError(f"is of kind {facts['kind'][:LONGEST_NAME]!r}, which there is not")
+    for name in sorted(fields ^ set(facts)):
+        raise _ContentError(f"has {'no' if name in fields else 'a'} field {name[:LONGEST_NAME]!r}")
+    if fields >= {"charge"} and type(facts["charge"]) is not int:
+        raise _ContentError("does not say which release it closes")
+    return facts
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _text(facts: dict[str, Any], name: str) -> str:
+    text = facts[name]
+    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_NAME or not text.isprintable():
+        raise _ContentError(f"gives no name for its {name}")
+    if name == "time":
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            raise _ContentError("gives no time") from None
+    return text
+
+
+def _number(facts: dict[str, Any], name: str, lowest: float, highest: float) -> float:
+    number = facts[name]
+    if type(number) not in (int, float):
+        raise _ContentError(f"gives no number for {name}")
+    if not lowest <= number <= highest:
+        raise _ContentError(
+            f"gives for {name} a number that is not between {lowest:g} and {highest:g}"
+        )
+    return float(number)
+
+
+def _privacy(facts: dict[str, Any]) -> Privacy:
+    return Privacy(
+        _number(facts, "epsilon", SMALLEST_EPSILON, LARGEST_EPSILON),
+        _number(facts, "delta", SMALLEST_DELTA, LARGEST_DELTA),
+    )
+
+
+def _shift(facts: dict[str, Any]) -> Shift | None:
+    if facts["shift_squared"] is None and facts["novel"] is None:
+        return None
+    squared = _number(facts, "shift_squared", 0.0, LARGEST_SQUARED)
+    if not squared:
+        raise _ContentError("gives 0 for shift_squared, and there is no noise that large")
+    return Shift(squared, _number(facts, "novel", 0.0, 1.0))
+
+
+def _plan(plan: Any, mechanism: str, privacy: Privacy) -> str | None:
+    """The plan as JSON, if it is one and of this release.
+
+    It is not read further than that: a ledger outlives the plans of one version.
+    """
+    if plan is None:
+        return None
+    if not isinstance(plan, dict) or "format" not in plan:
+        raise _ContentError("has a plan that is none")
+    if plan.get("mechanism") != mechanism or plan.get("privacy") != vars(privacy):
+        raise _ContentError("has the plan of another release")
+    return json.dumps(plan, sort_keys=True)

@@ -1,0 +1,89 @@
+"""Choosing a mechanism from hints that are public, or from estimates that are paid for.
+
+What decides is how many items users hold. With one item each there is nothing to share out, and the
+optimal selector of whole votes is optimal. With a few, budgets that go to one item after the other
+win; with more, sieve. The bounds between them were found on made-up data (popularity by Zipf's law,
+log-normal set sizes, 5,000 to 400,000 users) by benchmarks/few_items.py, and on nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
+
+if TYPE_CHECKING:
+    from dpsu.contributions.pairs import Pairs
+    from dpsu.randomness.keys import Key
+    from dpsu.runtime.memory import Memory
+
+# Set sizes are summed up to these limits; the first counts users.
+LIMITS = (1, 20, 400)
+UNIT = 1 << 10
+NEARLY = 0.75
+ONE_ITEM = 1.15
+SURE_CUTOFF = 10_000
+USUAL_USERS = 50_000
+LARGE_EPSILON = 2.0
+PURPOSE = "set sizes"
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What is known about users without looking, or was estimated for a share of the budget."""
+
+    expected_users: int | None = None
+    expected_items_per_user: float | None = None
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+
+def choose(epsilon: float, hints: Hints) -> tuple[str, dict[str, Any]]:
+    """Mechanism and options for users like these."""
+    size = hints.expected_items_per_user
+    if size is None:
+        return "sieve", {}
+    if size <= ONE_ITEM:
+        return "greedy", {"order": "hash", "cutoff": SURE_CUTOFF}
+    users = hints.expected_users or USUAL_USERS
+    large = epsilon >= LARGE_EPSILON
+    few = 3.2 * (users / 5000) ** 0.22 if large else 2.6 * (users / 5000) ** 0.2
+    if size < max(2.0, few):
+        return ("greedy", {}) if large else ("policy-laplace", {})
+    return "sieve", {"max_items": min(1000, max(300, round(30.0 * math.sqrt(size))))}
+
+
+def estimate(
+    pairs: Pairs, key: Key, epsilon: float, delta: float, *, memory: Memory | None = None
+) -> Hints:
+    """Noisy number of users and mean set size, from sums of set sizes up to public limits.
+
+    Every user adds at most 1 to each sum, as a part of the limit and in whole units, so that the l2
+    sensitivity is the square root of their number. The noise is exact and rounded; what is made of
+    the noisy sums is post-processing.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    from dpsu.contributions.grouped import arrange
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.noise import Noise
+
+    orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
+    sizes = arrange(pairs, *orders, counted=False, memory=memory).sizes
+    sums = np.array([int((np.minimum(sizes, most) * UNIT // most).sum()) for most in LIMITS])
+    places = Ids(pa.array([f"{most}" for most in LIMITS], pa.large_string()))
+    scale = ROUND_UP * math.sqrt(len(LIMITS)) * gaussian_scale(epsilon, delta)
+    noisy = (sums + Noise(key, places, PURPOSE).rounded(0, scale * UNIT)) / UNIT
+    users = float(noisy[0])
+    if users < 8.0 * scale:
+        # Too few to tell; who must choose without knowing chooses sieve.
+        return Hints(None, None, epsilon, delta)
+    means = [
+        max(1.0, float(total) * most / users) for total, most in zip(noisy, LIMITS, strict=True)
+    ]
+    # A mean near its limit says that the limit cut it off.
+    mean = means[1] if means[1] < NEARLY * LIMITS[1] else means[2]
+    return Hints(round(users), mean, epsilon, delta)

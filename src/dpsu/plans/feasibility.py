@@ -1,0 +1,132 @@
+"""Settings that cannot work, told from public numbers alone: before any data, before any budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsu.errors import ParameterError
+from dpsu.plans.plan import Plan
+from dpsu.privacy.curves import Optimal
+from dpsu.privacy.guarantee import LARGEST_EPSILON, Privacy
+
+HALF, LIKELY = 0.5, 0.9
+FAR_ABOVE = 10.0
+SAFE_PART = 0.01
+Replan = Callable[[float], Plan]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to know about settings; `stops` says that they are not worth a release."""
+
+    stops: bool
+    text: str
+
+
+def fewest_holders(privacy: Privacy, probability: float = HALF) -> int:
+    """Holders below which no private mechanism releases an item with this probability."""
+    best = Optimal(privacy.epsilon, privacy.delta)
+    low, high = 0, 1
+    while best.probability(high) < probability:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if best.probability(middle) >= probability else (middle, high)
+    return high
+
+
+def check_expected_users(privacy: Privacy, users: int) -> None:
+    """Refuse a number of expected users with which nothing can come out, whatever the mechanism."""
+    needed = fewest_holders(privacy)
+    if users >= needed:
+        return
+
+    def enough(epsilon: float) -> bool:
+        return fewest_holders(Privacy(epsilon, privacy.delta), LIKELY) <= users
+
+    raise ParameterError(_nothing(privacy, needed, "expected_users", users, enough))
+
+
+def findings(
+    plan: Plan, replan: Replan, *, users: int, items_per_user: float, typed_size: bool
+) -> list[Finding]:
+    """What public numbers say about a plan.
+
+    `replan` makes the same plan at another epsilon; `typed_size` says that `max_items` was typed
+    and is not a default.
+    """
+    found = [*_too_few(plan, replan, users), *_large_delta(plan.privacy, users)]
+    most = plan.max_items
+    if typed_size and most is not None and most > FAR_ABOVE * items_per_user:
+        found.append(
+            Finding(
+                False,
+                f"max_items={most:,} is far above the {items_per_user:g} items that users hold on "
+                f"average, and thresholds rise with it; try max_items="
+                f"{math.ceil(3 * items_per_user):,}",
+            )
+        )
+    return found
+
+
+def _too_few(plan: Plan, replan: Replan, users: int) -> list[Finding]:
+    needed = _holders_needed(plan)
+    if needed <= users:
+        return []
+
+    def enough(epsilon: float) -> bool:
+        try:
+            return _holders_needed(replan(epsilon), LIKELY) <= users
+        except ParameterError:
+            return False
+
+    return [Finding(True, _nothing(plan.privacy, needed, "users", users, enough))]
+
+
+def _holders_needed(plan: Plan, probability: float = HALF) -> float:
+    """Holders without whom no item is released with this probability: nobody gives more than 1."""
+    weight = plan.needed[probability]
+    if weight is None:
+        # A cutoff below it: what is full is released as often as the cutoff allows.
+        weight = plan.cutoff if plan.largest_probability > HALF else math.inf
+    assert weight is not None
+    best = fewest_holders(plan.privacy)
+    return max(math.ceil(weight), best) if weight < math.inf else weight
+
+
+def _nothing(
+    privacy: Privacy, needed: float, name: str, users: int, enough: Callable[[float], bool]
+) -> str:
+    count = f"about {needed:,} users" if needed < math.inf else "a larger cutoff"
+    told = (
+        f"at epsilon={privacy.epsilon:g}, delta={privacy.delta:g} an item needs {count}; you "
+        f"expect {name}={users:,}: nothing can come out"
+    )
+    best = smallest_epsilon(privacy.epsilon, enough)
+    if best is None:
+        return f"{told}. No epsilon up to {LARGEST_EPSILON:g} is enough"
+    return f"{told}. Raise epsilon to about {best:g}"
+
+
+def smallest_epsilon(low: float, enough: Callable[[float], bool]) -> float | None:
+    """About the smallest epsilon above `low` that is enough, rounded up to two digits."""
+    high = LARGEST_EPSILON
+    if not enough(high):
+        return None
+    while high > 1.02 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    digit = 10.0 ** (math.floor(math.log10(high)) - 1)
+    return min(LARGEST_EPSILON, round(math.ceil(high / digit) * digit, 8))
+
+
+def _large_delta(privacy: Privacy, users: int) -> list[Finding]:
+    if privacy.delta * users < 1.0:
+        return []
+    told = (
+        f"delta={privacy.delta:g} is not below 1/users = {1 / users:.2g}: publishing all rows of "
+        f"one user would keep that promise. Choose delta far below, such as {SAFE_PART / users:.0e}"
+    )
+    return [Finding(True, told)]

@@ -1,0 +1,1 @@
+"""Keys, and the coins and the noise that are functions of them."""

@@ -1,0 +1,105 @@
+"""The exact coin: release an item with probability exactly pi(weight).
+
+Every item with positive weight gets a uniform U, revealed bit by bit from the keyed PRF. Its first
+64 bits are compared with bounds on pi from double arithmetic with a proved error; in the rare case
+that U lies between them, more bits are drawn and pi is evaluated with more digits until U is
+outside. U depends on the key and the item alone.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import vectorize
+from numpy.typing import NDArray
+
+from dpsu.contributions.ids import Ids
+from dpsu.kernels.hashing import digests
+from dpsu.privacy.curves import CURVES, FORMULA_ERROR, ReleaseCurve
+from dpsu.randomness.keys import Key, prefix
+
+PURPOSE = "coin"
+WORD = 64
+DIGEST_BITS = 256
+
+
+def toss(
+    curve: ReleaseCurve,
+    weights: NDArray[np.int64],
+    fraction_bits: int,
+    items: Ids,
+    key: Key,
+    round_: int = 0,
+) -> NDArray[np.bool_]:
+    """Which items are released; an item of weight 0 never is.
+
+    Parameters
+    ----------
+    weights : array of int64
+        In units of ``2**-fraction_bits``, one per item.
+    """
+    released = np.zeros(len(weights), bool)
+    support = np.flatnonzero(weights > 0)
+    held = items.take(support)
+    data, offsets = held.buffers()
+    words = digests(key.secret, prefix(PURPOSE, round_, 0), data, offsets, 1)[:, 0]
+    low, last_open = _word_bounds(curve, weights[support], fraction_bits)
+    sure = words < low
+    for at in np.flatnonzero(~sure & (words <= last_open)):
+        weight = Fraction(int(weights[support[at]]), 1 << fraction_bits)
+        raw = data[offsets[at] : offsets[at + 1]].tobytes()
+        sure[at] = decide(curve, weight, raw, key, round_)
+    released[support] = sure
+    return released
+
+
+def decide(curve: ReleaseCurve, weight: Fraction, item: bytes, key: Key, round_: int) -> bool:
+    """Decide one coin with as many bits as it takes."""
+    uniform, blocks = 0, 0
+    while True:
+        digest = key.digest(PURPOSE, round_, blocks, item)
+        uniform = (uniform << DIGEST_BITS) | int.from_bytes(digest, "big")
+        blocks += 1
+        low, high = curve.exact(weight, blocks * DIGEST_BITS)
+        if uniform + 1 <= low:
+            return True
+        if uniform >= high:
+            return False
+
+
+def _word_bounds(
+    curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Words below the first bound are surely released, words above the second surely not."""
+    probability = _compiled(curve.kind)(
+        np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
+    )
+    low = np.floor(np.ldexp(probability * (1.0 - FORMULA_ERROR), WORD))
+    last_open = np.ceil(np.ldexp(probability * (1.0 + FORMULA_ERROR), WORD))
+    # 2^64 itself does not fit in a word; the largest word takes its place.
+    beyond = last_open >= 2.0**WORD
+    last_word = np.where(beyond, 0.0, last_open).astype(np.uint64)
+    last_word[beyond] = np.uint64(2**WORD - 1)
+    return low.astype(np.uint64), last_word
+
+
+@cache
+def _compiled(kind: str) -> Any:
+    """The curve's own formula as a NumPy function."""
+    formula = CURVES[kind].formula
+    arity = formula.__code__.co_argcount
+    signature = f"float64({','.join(['float64'] * arity)})"
+    return vectorize([signature], cache=True)(formula)  # type: ignore[no-untyped-call]
+
+
+def probabilities(
+    curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
+) -> NDArray[np.float64]:
+    """What the coins of these weights come up with on average, in double precision."""
+    found: NDArray[np.float64] = _compiled(curve.kind)(
+        np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
+    )
+    return found

@@ -1,0 +1,54 @@
+"""What a mechanism in rounds asks of the engine that holds the users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpsu.policies.weighted import Weighted
+    from dpsu.randomness.keys import Key
+    from dpsu.text.domain import Domain
+
+
+class Looks(Protocol):
+    """Users who can be asked for weights, round after round."""
+
+    def choose(self, max_items: int, attention: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+        """Fix every user's set: a sample by hash, or of the last set what has most attention.
+
+        Returns which items are in anybody's set.
+        """
+
+    def attend(
+        self,
+        attention: NDArray[np.float64],
+        caps: list[float],
+        shape: float,
+        unit: float,
+        round_: int,
+    ) -> NDArray[np.int64]:
+        """Sum over users of capped weights in proportion to attention, in units."""
+
+    def share(
+        self, released: NDArray[np.bool_], max_items: int, shares: NDArray[np.int64], round_: int
+    ) -> NDArray[np.int64]:
+        """Sum over users of equal shares to a fresh sample of their unreleased items."""
+
+
+class Sequences(Protocol):
+    """Users with texts, who can be asked for weights of grams, length after length."""
+
+    def weigh(
+        self, length: int, max_items: int, policy: Weighted, key: Key
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Grams that users hold and that are allowed, and their weights.
+
+        Grams are tokens (an Arrow array), and pairs of the last domain for lengths above 1. Every
+        user weighs at most `max_items` of its allowed grams, the most frequent ones first.
+        """
+
+    def go_on(self, released: Domain) -> None:
+        """From now on only grams one longer than `released`, with both parts in it, are allowed."""

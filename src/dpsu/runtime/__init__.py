@@ -1,0 +1,1 @@
+"""The machine: memory, threads, compiling, writing files, libraries that may be missing."""

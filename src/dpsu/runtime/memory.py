@@ -1,0 +1,162 @@
+"""Room for rows: in memory while there is enough, else in temporary files without a name.
+
+A temporary file is unlinked before anything is written to it: nobody else can open it, and nothing
+is left of it however the process ends. It holds codes, never ids.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsu.errors import NO_MEMORY, ParameterError, ResourceError, lacks_memory
+from dpsu.runtime.address_space import address_space_left
+
+# Of the memory that is available when a release starts, rows may take so much; the rest is for
+# what is being read, for the distinct ids and for everybody else.
+SHARE_FOR_ROWS = 0.6
+SLAB = 1 << 30
+# Codes of a user and an item, as they are read and once more as they are grouped.
+BYTES_PER_ROW = 16
+UNITS = ["", "K", "M", "G", "T"]
+
+
+class Memory:
+    """Hands out arrays, in memory up to `limit` bytes at a time and on disk beyond."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = int(SHARE_FOR_ROWS * available()) if limit is None else limit
+        self.spilled = 0
+        self._held = 0
+        self._slab: mmap.mmap | None = None
+        self._used = 0
+
+    def expect(self, rows: int) -> None:
+        """Refuse before the work starts if neither memory nor disk will have room."""
+        addresses = address_space_left()
+        if addresses is not None and rows * BYTES_PER_ROW > addresses:
+            # Files that stand in for memory take addresses, too.
+            raise ResourceError(
+                f"the rows need more than the {_told(addresses)} that this process may still "
+                "address (ulimit -v); raise that limit"
+            )
+        beyond = rows * BYTES_PER_ROW - self.limit
+        free = shutil.disk_usage(tempfile.gettempdir()).free
+        if beyond > free:
+            # How many rows there are is not told: a message may be seen by others.
+            raise ResourceError(
+                f"the rows need more than the {_told(self.limit)} of memory and {_told(free)} of "
+                f"disk in {tempfile.gettempdir()!r} that there are for them; set TMPDIR to a "
+                "larger disk, or use a larger machine"
+            )
+
+    def empty(self, size: int, dtype: Any = np.int32) -> NDArray[Any]:
+        """An array to be filled; zeros, in fact."""
+        n_bytes = size * np.dtype(dtype).itemsize
+        if n_bytes == 0:
+            return np.empty(size, dtype)
+        if self._held + n_bytes > self.limit:
+            return self._on_disk(size, n_bytes, dtype)
+        self._held += n_bytes
+        # Not from the heap, which would keep what is freed piece by piece.
+        array = np.frombuffer(_mapped(lambda: _anonymous(n_bytes)), dtype, size)
+        weakref.finalize(array, self._free, n_bytes)
+        return array
+
+    def _free(self, n_bytes: int) -> None:
+        self._held -= n_bytes
+
+    def _on_disk(self, size: int, n_bytes: int, dtype: Any) -> NDArray[Any]:
+        if self._slab is None or self._used + n_bytes > len(self._slab):
+            self._slab, self._used = _nameless(max(SLAB, n_bytes)), 0
+        array = np.frombuffer(self._slab, dtype, size, offset=self._used)
+        # Whole pages, and so aligned for every type.
+        self._used += -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.spilled += n_bytes
+        return array
+
+
+def _anonymous(n_bytes: int) -> mmap.mmap:
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return mmap.mmap(-1, n_bytes)
+    return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _nameless(n_bytes: int) -> mmap.mmap:
+    """Memory backed by a file that has no name and surely has its place on the disk."""
+    with tempfile.TemporaryFile(prefix="dpsu-") as file:
+        try:
+            # Without its blocks reserved, a full disk would later kill the process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise ResourceError(
+                f"the rows do not fit in memory, and the disk in {tempfile.gettempdir()!r} has no "
+                f"room for {_told(n_bytes)}; set TMPDIR to a larger disk"
+            ) from None
+        return _mapped(lambda: mmap.mmap(file.fileno(), n_bytes))
+
+
+def _mapped(take: Callable[[], mmap.mmap]) -> mmap.mmap:
+    try:
+        return take()
+    except OSError as error:
+        if not lacks_memory(error):
+            raise
+    raise ResourceError(NO_MEMORY)
+
+
+def refuse_beyond_memory(n_bytes: int, what: str) -> None:
+    """Raise where the system would end the process for want of memory."""
+    if n_bytes > 1 << 26 and n_bytes > available():
+        raise ResourceError(f"{what} need more memory than there is; use a larger machine")
+
+
+def available() -> int:
+    """Bytes that this process may still take."""
+    pages = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE if hasattr(os, "sysconf") else 1 << 32
+    with suppress(OSError, AttributeError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        pages = int(re.search(r"MemAvailable:\s+(\d+)", told)[1]) * 1024  # type: ignore[index]
+    for most, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        with suppress(OSError, ValueError):
+            allowed = int(Path(most).read_text(encoding="ascii"))
+            pages = min(pages, allowed - int(Path(used).read_text(encoding="ascii")))
+    addresses = address_space_left()
+    return max(pages if addresses is None else min(pages, addresses), 0)
+
+
+def parse_size(typed: str | int | None) -> int | None:
+    """Bytes from a number or from text such as 4GB, 500M or 2GiB."""
+    if typed is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", str(typed), re.IGNORECASE)
+    if found is None:
+        raise ParameterError(f"memory_limit={typed!r} is not a size; write for example 4GB")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** UNITS.index(found[2].upper()))
+
+
+def _told(n_bytes: float) -> str:
+    return f"{n_bytes / 10**9:.1f} GB" if n_bytes >= 10**8 else f"{n_bytes / 10**6:.1f} MB"

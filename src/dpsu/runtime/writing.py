@@ -1,0 +1,363 @@
+"""Results on disk: the format by suffix, the file whole or not at all.
+
+A file is written beside its target, brought to the disk and then renamed. Devices and pipes are
+written to, never replaced; symbolic links are followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import io
+import json
+import os
+import re
+import secrets
+import select
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from dpsu.errors import OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from dpsu.releases import Release
+
+SUFFIXES = (".txt", ".csv", ".parquet", ".json")
+Write = Callable[[BinaryIO], object]
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
+# Spreadsheets take a cell that begins so for a formula; the quote makes the prefix reversible.
+_FORMULA = re.compile("[=+\\-@\t\r\n'\uff1d\uff0b\uff0d\uff20]")
+PIECE = 1 << 20
+# File systems that cannot bring a file or folder to the disk on request, or lock it.
+_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM}
+# Names that are, or are about to be, temporary files of this process.
+_partials: set[Path] = set()
+
+
+def check_writable(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+    """Find out before the work, not after it, that a file cannot be written."""
+    through = written_through(path)
+    if suffixes and path.suffix not in suffixes and not through:
+        raise ParameterError(
+            f"cannot write {path.name!r}: its name must end in {', '.join(suffixes)}"
+        )
+    if through:
+        if not os.access(path, os.W_OK):
+            raise OutputError(f"cannot write {str(path)!r}: {os.strerror(errno.EACCES)}")
+        return
+    if path.is_dir():
+        raise OutputError(f"cannot write {str(path)!r}: it is a folder")
+    folder = _followed(path).parent
+    if not folder.is_dir():
+        raise OutputError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
+    probe = _beside(_followed(path))
+    _partials.add(probe)
+    try:
+        probe.touch(exist_ok=False)
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    finally:
+        _forget(probe)
+
+
+def written_through(path: Path) -> bool:
+    """Whether bytes go straight to this path: a device, a pipe, or what this process prints to."""
+    found = _found(path)
+    if found is None:
+        return False
+    if stat.S_ISBLK(found.st_mode):
+        raise OutputError(f"cannot write {str(path)!r}: it is a disk, not a file")
+    if _standard(found) is not None or stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode):
+        return True
+    if stat.S_ISSOCK(found.st_mode):
+        raise OutputError(f"cannot write {str(path)!r}: it is a socket, not a file")
+    # A link to an open file that lost its name leads nowhere.
+    followed = _found(_followed(path))
+    return followed is None or not os.path.samestat(followed, found)
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Temporary files of this target that runs left behind and that no run is writing."""
+    try:
+        if written_through(path):
+            return []
+        target = _followed(path)
+        pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.partial")
+        found = [each for each in target.parent.iterdir() if pattern.fullmatch(each.name)]
+    except OSError:
+        return []
+    return sorted(each for each in found if each not in _partials and _abandoned(each))
+
+
+def _abandoned(partial: Path) -> bool:
+    """Whether nobody holds the lock of a temporary file; False where that cannot be told."""
+    try:
+        import fcntl
+
+        descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (ImportError, OSError):
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    # A writer locks before it writes, so what is still empty may be about to be locked.
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0
+
+
+class PendingFile:
+    """A result that is whole and only has to be put in its place.
+
+    It is on the disk, beside its target; what goes to a pipe or a device is kept in memory.
+    `private` files are for their owner alone. Otherwise a file that is replaced hands its mode and,
+    where possible, its owner on.
+    """
+
+    def __init__(self, path: Path, write: Write, *, private: bool = False) -> None:
+        self.path, self.through = path, written_through(path)
+        self._data: bytes | None = None
+        self._file: BinaryIO | None = None
+        self._target = _followed(path)
+        self._partial = _beside(self._target)
+        try:
+            if self.through:
+                buffer = io.BytesIO()
+                write(buffer)
+                self._data = buffer.getvalue()
+                return
+            _partials.add(self._partial)
+            self._file = _made(self._partial, _found(self._target), private=private)
+            write(self._file)
+            self._file.flush()
+            _to_disk(self._file.fileno())
+        except OSError as error:
+            self.discard()
+            raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+        except BaseException:
+            self.discard()
+            raise
+
+    def place(self) -> None:
+        """Put it where it belongs; nobody ever sees half a file, other than in a pipe."""
+        try:
+            if self._data is not None:
+                _write_through(self.path, self._data)
+                return
+            if os.name == "nt":
+                self._close()
+            self._partial.replace(self._target)
+            _partials.discard(self._partial)
+        except OSError as error:
+            raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+
+    def settle(self) -> None:
+        """Bring the new name to the disk, too."""
+        self._close()
+        if self.through or not hasattr(os, "O_DIRECTORY"):
+            return
+        try:
+            folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except PermissionError:
+            return
+        try:
+            _to_disk(folder)
+        except OSError as error:
+            raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+        finally:
+            os.close(folder)
+
+    def discard(self) -> None:
+        """Leave nothing behind of what was not put in place."""
+        self._close()
+        if not self.through:
+            _forget(self._partial)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            # What is still in its buffer was reported when it was flushed.
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+
+def sweep() -> None:
+    """Remove all temporary files of this process, which is about to end."""
+    for partial in list(_partials):
+        _forget(partial)
+
+
+def write_release(release: Release, path: Path, *, csv_safe: bool = False) -> None:
+    """Write the items in the format that the suffix names."""
+    check_writable(path)
+    write_whole(path, items_writer(release, path, csv_safe=csv_safe))
+
+
+def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Write:
+    """What writes the items in the format that the suffix names; devices without one get lines."""
+    if csv_safe and path.suffix != ".csv":
+        raise ParameterError("csv_safe is for output whose name ends in .csv")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        return lambda file: pyarrow.parquet.write_table(release.to_arrow(), file)
+    if path.suffix == ".csv":
+        return lambda file: _write_csv(release, file, safe=csv_safe)
+    if path.suffix == ".json":
+        listed: Any = release.items
+        if release.counts is not None:
+            listed = release.to_arrow().to_pylist()
+        return text_writer(json.dumps(listed, ensure_ascii=False, indent=0) + "\n")
+    return text_writer("".join(f"{line}\n" for line in lines(release)))
+
+
+def text_writer(text: str) -> Write:
+    """What writes a text."""
+    return lambda file: file.write(text.encode())
+
+
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a text file, whole or not at all."""
+    write_whole(path, text_writer(text), private=private)
+
+
+def lines(release: Release) -> list[str]:
+    """One line per item, with its count behind a tab; what would break a line is escaped."""
+    items = [str(item).translate(_ESCAPES) for item in release.items]
+    if release.counts is None:
+        return items
+    counts = release.counts.to_pylist()
+    return [
+        "{}\t{}".format(item.replace("\t", "\\t"), count)
+        for item, count in zip(items, counts, strict=True)
+    ]
+
+
+def write_whole(path: Path, write: Write, *, private: bool = False) -> None:
+    """Write beside the target, bring it to the disk and rename: whole or not at all."""
+    ready = PendingFile(path, write, private=private)
+    try:
+        ready.place()
+        ready.settle()
+    finally:
+        ready.discard()
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, however few at a time the other side takes."""
+    left = memoryview(data)
+    while left:
+        try:
+            taken = os.write(descriptor, left[:PIECE])
+        except BlockingIOError:
+            # Somebody made this pipe non-blocking; wait until there is room again.
+            select.select([], [descriptor], [])
+            continue
+        if taken == 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        left = left[taken:]
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        _to_disk(descriptor)
+
+
+def _write_csv(release: Release, file: BinaryIO, *, safe: bool) -> None:
+    handle = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    # Text is always quoted: an empty item is not a missing one, and carriage returns survive.
+    writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    table = release.to_arrow()
+    rows = [table.column_names, *zip(*(each.to_pylist() for each in table.columns), strict=True)]
+    writer.writerows([_no_formula(cell) for cell in row] if safe else row for row in rows)
+    handle.flush()
+    handle.detach()
+
+
+def _no_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    found = _found(path)
+    standard = None if found is None else _standard(found)
+    if standard is not None:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        write_all(standard, data)
+        return
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def _standard(found: os.stat_result) -> int | None:
+    """The descriptor of this process that writes there already: it knows where to go on."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            # Devices have no position that a second descriptor could get wrong.
+            if not stat.S_ISCHR(found.st_mode) and os.path.samestat(os.fstat(descriptor), found):
+                return descriptor
+    return None
+
+
+def _made(partial: Path, replaced: os.stat_result | None, *, private: bool) -> BinaryIO:
+    """A new temporary file, locked as long as it is open."""
+    mode = 0o600 if private or replaced is not None else 0o666
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(partial, flags | getattr(os, "O_BINARY", 0), mode)
+    file = os.fdopen(descriptor, "wb")
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if replaced is not None and hasattr(os, "fchown"):
+        mine = os.fstat(descriptor)
+        for user, group in ((replaced.st_uid, -1), (-1, replaced.st_gid)):
+            if user not in (-1, mine.st_uid) or group not in (-1, mine.st_gid):
+                with contextlib.suppress(OSError):
+                    os.fchown(descriptor, user, group)
+        if not private:
+            with contextlib.suppress(OSError):
+                os.fchmod(descriptor, replaced.st_mode & 0o777)
+    return file
+
+
+def _to_disk(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+
+
+def _found(path: Path) -> os.stat_result | None:
+    """What is there, links followed; None where nothing is."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    except ValueError:
+        raise ParameterError(f"cannot write {str(path)!r}: it is not a valid file name") from None
+
+
+def _followed(path: Path) -> Path:
+    """The file itself: beside it is the place for its temporary file."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _forget(partial: Path) -> None:
+    with contextlib.suppress(OSError):
+        partial.unlink()
+    _partials.discard(partial)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")

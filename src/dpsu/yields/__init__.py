@@ -1,0 +1,1 @@
+"""How much would be released: forecasts from public numbers, comparisons on data of one's own."""

@@ -1,0 +1,342 @@
+"""All mechanisms on the owner's own data, on average: for the owner's eyes, and NOT private."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import ParameterError
+from dpsu.options import whole_number
+from dpsu.plans.mechanisms import MECHANISMS, find
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
+from dpsu.plans.planning import plan as make_plan
+from dpsu.privacy.guarantee import Privacy
+from dpsu.text.source import Split, text_source
+
+if TYPE_CHECKING:
+    from dpsu.yields.expected import Expected, HeldBy
+
+FORMAT = 1
+NOT_PRIVATE = (
+    "NOT PRIVATE: for the data's owner only; do not publish. Options chosen by looking at this are "
+    "chosen by looking at the data."
+)
+LEVELS = (5, 10, 20, 50, 100, 200, 500, 1000)
+BANDS = (1, 2, 5, 10, 20, 50, 100, 1000)
+FEWEST_RUNS = 3
+MOST_RUNS = 1000
+COUNT_LAPLACE_ITEMS = 10
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Level:
+    """How many items are held by at least `holders` users."""
+
+    holders: int
+    items: int
+
+
+@dataclass(frozen=True)
+class Band:
+    """How many items are held by `first` to `last` users; `last` is None for the highest band."""
+
+    first: int
+    last: int | None
+    items: int
+
+    def __str__(self) -> str:
+        if self.last is None:
+            return f"{self.first:,}+"
+        return f"{self.first:,}" if self.last == self.first else f"{self.first:,}-{self.last:,}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One mechanism on the owner's data, on average.
+
+    Attributes
+    ----------
+    mechanism, max_items : str, int or None
+        What was tried.
+    released, error : float
+        Expected number of items, and its standard error over keys (None with a single one).
+    missing : float
+        Holders of items that stay back, as a part of all pairs of a user and an item.
+    of_bound : float
+        Part of what any private mechanism could release on average.
+    needs : int or None
+        About how many users an item needs; None where hardly anything comes out.
+    covered, by_band : tuple of float
+        Expected number of released items of each level and each band of the comparison.
+    relative : tuple of float or None
+        All released items over the number of items of each level, as in Table 3 of Gopi et al.;
+        above 1 where more come out than so many users hold. None for levels without items.
+    averaged : {"coins", "runs"}
+        Whether coins were averaged exactly, or whole runs were.
+    """
+
+    mechanism: str
+    max_items: int | None
+    released: float
+    error: float | None
+    missing: float
+    of_bound: float
+    needs: int | None
+    covered: tuple[float, ...]
+    by_band: tuple[float, ...]
+    relative: tuple[float | None, ...]
+    averaged: str
+
+    @property
+    def label(self) -> str:
+        """Mechanism and size of sets."""
+        size = "all" if self.max_items is None else f"{self.max_items:,}"
+        return f"{self.mechanism}, {size}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Mechanisms side by side. NOT PRIVATE, but without the name of any item.
+
+    Attributes
+    ----------
+    privacy : Privacy
+        The guarantee that each of them would give in a release.
+    users, pairs, items : int
+        True size of the data.
+    bound : float
+        Most items that any private mechanism could release on average.
+    runs : int
+        Number of keys that were averaged over.
+    levels, bands : tuple
+        Numbers of holders of the coverage table, and bands of numbers of holders.
+    rows : tuple of Compared
+        Mechanisms, best first.
+    """
+
+    privacy: Privacy
+    users: int
+    pairs: int
+    items: int
+    bound: float
+    runs: int
+    levels: tuple[Level, ...]
+    bands: tuple[Band, ...]
+    rows: tuple[Compared, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison in plain values, as in its JSON; the warning comes first."""
+        return {"NOT PRIVATE": NOT_PRIVATE, "format": FORMAT, **asdict(self)}
+
+    def to_json(self) -> str:
+        """The comparison as JSON text; :meth:`from_json` reads it back."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Comparison:
+        """Read a comparison that :meth:`to_json` wrote."""
+        values = json.loads(text)
+        if not isinstance(values, dict) or values.pop("NOT PRIVATE", None) is None:
+            raise ParameterError(f"this is not a comparison of format {FORMAT}")
+        if values.pop("format") != FORMAT:
+            raise ParameterError(f"this is not a comparison of format {FORMAT}")
+        lists = ("covered", "by_band", "relative")
+        rows = [row | {name: tuple(row[name]) for name in lists} for row in values["rows"]]
+        values |= {
+            "privacy": Privacy(**values["privacy"]),
+            "levels": tuple(Level(**level) for level in values["levels"]),
+            "bands": tuple(Band(**band) for band in values["bands"]),
+            "rows": tuple(Compared(**row) for row in rows),
+        }
+        return cls(**values)
+
+    def to_html(self) -> str:
+        """The comparison as one page that needs nothing from elsewhere. NOT PRIVATE."""
+        from dpsu.yields.pages import comparison_page
+
+        return comparison_page(self)
+
+    def write_html(self, path: str | Path) -> None:
+        """Write the page, whole or not at all, for its owner alone to read. NOT PRIVATE."""
+        from dpsu.runtime.writing import check_writable, write_text
+
+        check_writable(Path(path), suffixes=(".html", ".htm"))
+        write_text(Path(path), self.to_html(), private=True)
+
+    def __str__(self) -> str:
+        from dpsu.yields.tables import comparison_text
+
+        return comparison_text(self)
+
+
+def compare(
+    data: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    user: str = DEFAULT_USER,
+    item: str = DEFAULT_ITEM,
+    user_type: str | None = None,
+    item_type: str | None = None,
+    text: str | None = None,
+    tokenizer: str | Split | None = None,
+    ngrams: int | str | tuple[int, int] | None = None,
+    count: str | None = None,
+    mechanisms: Sequence[str] | None = None,
+    max_items: int | Sequence[int] | None = None,
+    runs: int | None = None,
+    format: str | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Try all mechanisms on your own data. NOT PRIVATE: for the data's owner only.
+
+    Shows expected yields, what is missed, and how well items of many and of few users are covered,
+    beside what any private mechanism could do. Items are never named.
+
+    Parameters
+    ----------
+    data, user, item, user_type, item_type, text, tokenizer, ngrams, count, format
+        As in :func:`dpsu.release`.
+    epsilon, delta : float
+        The guarantee that a release by each mechanism would give. This comparison gives none.
+    mechanisms : list of str, optional
+        Which to compare; all by default.
+    max_items : int or list of int, optional
+        Sizes of sets to try; by default each mechanism's own (10 for count-laplace).
+    runs : int, optional
+        How many keys to average over; by default 3 to 8, more for small data.
+    progress : callable, optional
+        Called with the number of steps done and of all steps.
+
+    Returns
+    -------
+    Comparison
+
+    Privacy
+    -------
+    None. Every number is a function of the private data without noise. Do not publish any of it,
+    and remember that options chosen by looking at it are chosen by looking at the data.
+
+    Cost
+    ----
+    `runs` releases for each mechanism and size. Rows are read once and kept in memory.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
+    >>> found = dpsu.compare(visits, epsilon=1, delta=1e-6, mechanisms=["weighted-gaussian"])
+    >>> round(found.rows[0].released, 3), found.levels[0].items
+    (2.0, 2)
+    >>> print(found)  # doctest: +ELLIPSIS
+    NOT PRIVATE: for the data's owner only; do not publish. ...
+    """
+    from dpsu.runtime.compiling import when_compiling
+    from dpsu.yields.expected import (
+        expect,
+        held_by,
+        holders_of,
+        read_pairs,
+        universal_bound,
+        usual_runs,
+    )
+
+    privacy = Privacy(epsilon, delta)
+    source = text_source(text, tokenizer, ngrams, count=count)
+    check_types(user_type=user_type, item_type=item_type)
+    plans = _plans(privacy, mechanisms, max_items)
+    if runs is not None:
+        whole_number("runs", runs, 1, MOST_RUNS)
+    tell = progress or (lambda step, steps: None)
+    with when_compiling(lambda: tell(0, 0)):
+        pairs = read_pairs(
+            data, user=user, item=item, count=count, format=format, text=source,
+            tokenizer=tokenizer, types=(user_type, item_type),
+        )  # fmt: skip
+        holders = holders_of(pairs)
+        keys = runs or usual_runs(len(pairs), FEWEST_RUNS)
+        step, steps = 0, keys * len(plans)
+
+        def tick() -> None:
+            nonlocal step
+            step += 1
+            tell(step, steps)
+
+        found = expect(pairs, plans, keys, levels=LEVELS, bands=BANDS, tick=tick)
+    held = held_by(holders[holders > 0])
+    bound = universal_bound(held, privacy.epsilon, privacy.delta)
+    levels = tuple(Level(level, int(held.items[held.numbers >= level].sum())) for level in LEVELS)
+    rows = [_compared(plan, one, bound, levels) for plan, one in zip(plans, found, strict=True)]
+    return Comparison(
+        privacy=privacy,
+        users=len(pairs.users),
+        pairs=int(holders.sum()),
+        items=int((holders > 0).sum()),
+        bound=bound,
+        runs=keys,
+        levels=levels,
+        bands=_bands(held),
+        rows=tuple(sorted(rows, key=lambda row: -row.released)),
+    )
+
+
+def _plans(
+    privacy: Privacy, mechanisms: Sequence[str] | None, max_items: int | Sequence[int] | None
+) -> list[Plan]:
+    """The plans to compare; everything that can be refused is refused here, before any data."""
+    if isinstance(mechanisms, str):
+        mechanisms = [mechanisms]
+    names = list(MECHANISMS if mechanisms is None else dict.fromkeys(mechanisms))
+    if not names:
+        raise ParameterError("mechanisms is empty; name at least one, or leave it out for all")
+    sizes: list[int | None] = [None]
+    if max_items is not None:
+        sizes = [*dict.fromkeys([max_items] if isinstance(max_items, int) else max_items)]
+    if not sizes:
+        raise ParameterError("max_items is empty; give at least one size, or leave it out")
+    plans = []
+    for name in names:
+        find(name)
+        default = COUNT_LAPLACE_ITEMS if name == "count-laplace" else None
+        for size in sizes:
+            plans.append(
+                make_plan(
+                    epsilon=privacy.epsilon,
+                    delta=privacy.delta,
+                    mechanism=name,
+                    max_items=default if size is None else size,
+                )
+            )
+    return plans
+
+
+def _compared(plan: Plan, found: Expected, bound: float, levels: tuple[Level, ...]) -> Compared:
+    return Compared(
+        plan.mechanism,
+        plan.max_items,
+        found.released,
+        found.error,
+        found.missing,
+        found.released / bound if bound else 0.0,
+        found.needs,
+        found.covered,
+        found.by_band,
+        tuple(found.released / level.items if level.items else None for level in levels),
+        "coins" if plan.rounds is None else "runs",
+    )
+
+
+def _bands(held: HeldBy) -> tuple[Band, ...]:
+    ends: list[int | None] = [first - 1 for first in BANDS[1:]]
+    bands = []
+    for first, last in zip(BANDS, [*ends, None], strict=True):
+        inside = held.numbers >= first
+        if last is not None:
+            inside &= held.numbers <= last
+        bands.append(Band(first, last, int(held.items[inside].sum())))
+    return tuple(bands)

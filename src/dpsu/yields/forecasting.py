@@ -1,0 +1,393 @@
+"""What a release would yield, from public knowledge: made-up users, or a public corpus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import ParameterError
+from dpsu.plans.auto import choose
+from dpsu.plans.feasibility import Finding, findings
+from dpsu.plans.mechanisms import MECHANISMS, find
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import plan as make_plan
+from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON
+from dpsu.yields.profiles import Profile, find_users
+
+if TYPE_CHECKING:
+    from dpsu.contributions.pairs import Pairs
+    from dpsu.yields.expected import Expected
+
+FORMAT = 1
+GROUPS = ("by_mechanism", "by_epsilon", "by_max_items")
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+SIZES = (3, 10, 30, 100, 300)
+# count-laplace has no default: it needs a small number.
+COUNT_LAPLACE_ITEMS = 10
+WORTH_TELLING = 1.05
+NOTHING = 0.5
+Progress = Callable[[int, int], None]
+# What depends on the very items, which made-up data do not have.
+NOT_FORECAST = ("prior", "public_items", "insecure_seed")
+
+
+@dataclass(frozen=True)
+class Point:
+    """Expected yield of one mechanism at one epsilon and max_items.
+
+    `released` is the number of items, `error` its standard error over keys (None with one key),
+    `missing` the part of all pairs whose items stay back, and `needs` about how many users an item
+    needs; None where hardly anything comes out. `planned` marks the plan that was asked for.
+    """
+
+    mechanism: str
+    epsilon: float
+    max_items: int | None
+    released: float
+    error: float | None
+    missing: float
+    needs: int | None
+    planned: bool
+
+
+Points = tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Expected yields of a plan and of the other mechanisms. Public: it touched no private data.
+
+    Attributes
+    ----------
+    plan : Plan
+        The plan that was asked for.
+    profile : Profile
+        What was assumed of the users.
+    runs : int
+        Number of keys over which yields were averaged.
+    by_mechanism, by_epsilon, by_max_items : tuple of Point
+        Yields at the settings of the plan, at other epsilons, and at other sizes of sets.
+    findings : tuple of Finding
+        What is wrong with the settings, or could be better.
+    """
+
+    plan: Plan
+    profile: Profile
+    runs: int
+    by_mechanism: tuple[Point, ...]
+    by_epsilon: tuple[Point, ...]
+    by_max_items: tuple[Point, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def planned(self) -> Point:
+        """The yield of the plan itself."""
+        return next(point for point in self.by_mechanism if point.planned)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether these settings are not worth a release."""
+        return any(finding.stops for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The forecast in plain values, as in its JSON."""
+        return {
+            "format": FORMAT,
+            "plan": self.plan.to_dict(),
+            "profile": asdict(self.profile),
+            "runs": self.runs,
+            "hopeless": self.hopeless,
+            **{
+                name: [asdict(part) for part in getattr(self, name)]
+                for name in (*GROUPS, "findings")
+            },
+        }
+
+    def to_json(self) -> str:
+        """The forecast as JSON text; :meth:`from_json` reads it back."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Forecast:
+        """Read a forecast that :meth:`to_json` wrote."""
+        values = json.loads(text)
+        if not isinstance(values, dict) or values.get("format") != FORMAT or "runs" not in values:
+            raise ParameterError(f"this is not a forecast of format {FORMAT}")
+        points = {name: tuple(Point(**point) for point in values[name]) for name in GROUPS}
+        return cls(
+            plan=Plan.from_json(json.dumps(values["plan"])),
+            profile=Profile(**values["profile"]),
+            runs=values["runs"],
+            findings=tuple(Finding(**finding) for finding in values["findings"]),
+            **points,
+        )
+
+    def to_html(self) -> str:
+        """The forecast as one page that needs nothing from elsewhere."""
+        from dpsu.yields.pages import forecast_page
+
+        return forecast_page(self)
+
+    def write_html(self, path: str | Path) -> None:
+        """Write the page, whole or not at all."""
+        from dpsu.runtime.writing import check_writable, write_text
+
+        check_writable(Path(path), suffixes=(".html", ".htm"))
+        write_text(Path(path), self.to_html())
+
+    def __str__(self) -> str:
+        from dpsu.yields.tables import forecast_text
+
+        return forecast_text(self)
+
+
+def forecast(
+    *,
+    epsilon: float,
+    delta: float,
+    users: int | None = None,
+    items_per_user: float | None = None,
+    zipf: float | None = None,
+    vocabulary: int | None = None,
+    profile: Any = None,
+    mechanisms: tuple[str, ...] | list[str] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Forecast:
+    """Forecast how many items a release would yield, before any private data is touched.
+
+    Users are made up by Zipf's law, or taken from a public corpus; the plan and all other
+    mechanisms are then tried on them, at this and other epsilons and sizes of sets.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee that is planned.
+    users : int, optional
+        Expected number of users. With `profile`, at most so many users of the corpus are used.
+    items_per_user : float, optional
+        Expected number of different items of a user, on average; set sizes are log-normal.
+    zipf : float, optional
+        Exponent of Zipf's law of popularity; 1 by default, as for words. Larger means fewer
+        common items and a longer tail.
+    vocabulary : int, optional
+        Number of different items that exist; 200,000 by default.
+    profile : path, frame or mapping, optional
+        Instead of made-up users: a PUBLIC corpus that resembles the data, in any form that
+        :func:`dpsu.release` takes. Never the private data itself.
+    mechanisms : list of str, optional
+        Mechanisms to compare with; all by default.
+    progress : callable, optional
+        Called with the number of steps done and of all steps.
+    **options
+        Any other option of :func:`dpsu.plan`, for the plan itself. `max_items` and counts are
+        those of the other mechanisms too; a prior and public items are not taken into account.
+
+    Returns
+    -------
+    Forecast
+
+    Privacy
+    -------
+    A function of public parameters: it touches no private data and spends nothing.
+
+    Cost
+    ----
+    About a hundred releases of the made-up data: seconds for a million pairs of a user and an item,
+    half a minute for ten million.
+    Profiles are capped at ten million pairs; beyond, yields are those of fewer users, and a finding
+    says so.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> known = {"users": 2000, "items_per_user": 5}
+    >>> seen = dpsu.forecast(epsilon=1, delta=1e-6, mechanisms=["greedy"], **known)
+    >>> seen.hopeless
+    False
+    >>> seen.planned.mechanism, seen.planned.released > 10
+    ('sieve', True)
+    >>> poor = dpsu.forecast(epsilon=0.1, delta=1e-9, users=50, items_per_user=5, mechanisms=[])
+    >>> print(poor.findings[0].text)  # doctest: +ELLIPSIS
+    at epsilon=0.1, delta=1e-09 an item needs about ... users; you expect users=50: nothing ...
+    """
+    from dpsu.runtime.compiling import when_compiling
+
+    asked = make_plan(epsilon=epsilon, delta=delta, **options)
+    typed = _explicit(asked, options)
+    names = list(MECHANISMS) if mechanisms is None else [find(n).name for n in mechanisms]
+    if asked.mechanism not in names:
+        names = [asked.mechanism, *names]
+    tell = progress or (lambda step, steps: None)
+    with when_compiling(lambda: tell(0, 0)):
+        shape, pairs = find_users(users, items_per_user, zipf, vocabulary, profile, options)
+        tried = _Trial(asked, typed, names)
+        results, runs = tried.run(pairs, shape, tell)
+
+    def replan(other: float) -> Plan:
+        return make_plan(epsilon=other, delta=delta, **typed)
+
+    found = findings(
+        asked,
+        replan,
+        users=shape.users,
+        items_per_user=shape.items_per_user,
+        typed_size=options.get("max_items") is not None,
+    )
+    made = Forecast(asked, shape, runs, *results, tuple(found))
+    return replace(made, findings=(*found, *_findings_of(made, typed)))
+
+
+class _Trial:
+    """The plans of a forecast: what was asked for, and beside it all else."""
+
+    def __init__(self, asked: Plan, typed: dict[str, Any], names: list[str]) -> None:
+        self._asked, self._typed, self._names = asked, typed, names
+        shared = ("max_items", "counts", "counts_share", "counts_items")
+        self._shared = {name: typed[name] for name in shared if name in typed}
+
+    def run(
+        self, pairs: Pairs, shape: Profile, tell: Progress
+    ) -> tuple[tuple[Points, Points, Points], int]:
+        """Points by mechanism, by epsilon and by max_items, and the number of keys."""
+        from dpsu.yields.expected import expect, usual_runs
+
+        epsilon = self._asked.privacy.epsilon
+        epsilons = sorted(
+            {min(LARGEST_EPSILON, max(SMALLEST_EPSILON, f * epsilon)) for f in FACTORS}
+        )
+        groups: list[dict[tuple[str, float, int | None], Plan]] = [{}, {}, {}]
+        for name in self._names:
+            self._add(groups[0], name, epsilon, None)
+            for other in epsilons:
+                self._add(groups[1], name, other, None)
+            for size in SIZES:
+                self._add(groups[2], name, epsilon, size)
+        # The same plan may stand in several places; it is tried once.
+        plans = list(dict.fromkeys(plan for group in groups for plan in group.values()))
+        runs = usual_runs(shape.used_pairs, 1)
+        step, steps = 0, runs * len(plans)
+
+        def tick() -> None:
+            nonlocal step
+            step += 1
+            tell(step, steps)
+
+        found = dict(zip(plans, expect(pairs, plans, runs, tick=tick), strict=True))
+        first, second, third = (
+            tuple(self._point(name, plan, found[plan]) for (name, _, _), plan in group.items())
+            for group in groups
+        )
+        return (first, second, third), runs
+
+    def _add(
+        self,
+        group: dict[tuple[str, float, int | None], Plan],
+        name: str,
+        epsilon: float,
+        size: int | None,
+    ) -> None:
+        options = self._shared | {"mechanism": name}
+        if name == self._asked.mechanism:
+            options = dict(self._typed)
+        if size is not None:
+            options["max_items"] = size
+        elif name == "count-laplace":
+            options.setdefault("max_items", COUNT_LAPLACE_ITEMS)
+        try:
+            plan = make_plan(epsilon=epsilon, delta=self._asked.privacy.delta, **options)
+        except ParameterError:
+            # Options that are fine as typed may not fit another epsilon or size.
+            return
+        group[name, epsilon, size] = plan
+
+    def _point(self, name: str, plan: Plan, found: Expected) -> Point:
+        return Point(
+            name,
+            plan.privacy.epsilon,
+            plan.max_items,
+            found.released,
+            found.error,
+            found.missing,
+            found.needs,
+            name == self._asked.mechanism,
+        )
+
+
+def _explicit(asked: Plan, options: dict[str, Any]) -> dict[str, Any]:
+    """Options that make this plan again at another epsilon, without what a forecast cannot know."""
+    typed = {k: v for k, v in options.items() if v is not None and k not in NOT_FORECAST}
+    if options.get("prior") is not None:
+        typed = {k: v for k, v in typed.items() if k not in ("order", "expected_users")}
+    if asked.hints is not None:
+        # What auto chose here is what is planned, also where it would choose otherwise.
+        mechanism, advice = choose(asked.privacy.epsilon, asked.hints)
+        left = ("expected_users", "expected_items_per_user", "count")
+        typed = advice | {k: v for k, v in typed.items() if k not in left}
+        typed["mechanism"] = mechanism
+    typed.setdefault("mechanism", asked.mechanism)
+    return typed
+
+
+def _findings_of(made: Forecast, typed: dict[str, Any]) -> list[Finding]:
+    """What the yields say about the settings."""
+    found, shape, planned = [], made.profile, made.planned
+    if shape.used_users < shape.users:
+        found.append(
+            Finding(
+                False,
+                f"yields are those of {shape.used_users:,} users, the most that "
+                f"{'are made up' if shape.zipf is not None else 'the corpus has'}; expect more of "
+                f"users={shape.users:,}",
+            )
+        )
+    mean = shape.used_pairs / shape.used_users
+    if mean < 0.9 * shape.items_per_user:
+        found.append(
+            Finding(
+                False,
+                f"made-up users hold {mean:.3g} items on average, not "
+                f"items_per_user={shape.items_per_user:g}: zipf={shape.zipf:g} leaves too few that "
+                "differ; lower it, or raise vocabulary",
+            )
+        )
+    if made.plan.prior is not None or made.plan.public_items is not None:
+        found.append(Finding(False, "prior and public_items are not part of the forecast"))
+    if planned.released < NOTHING and not made.hopeless:
+        found.append(_nothing_comes_out(made))
+    return found + _better(made, "max_items" in typed)
+
+
+def _nothing_comes_out(made: Forecast) -> Finding:
+    """Enough users for one item, but their weight is spread over too many."""
+    planned = made.planned
+    told = (
+        f"at epsilon={planned.epsilon:g}, delta={made.plan.privacy.delta:g} {planned.mechanism} is "
+        f"expected to release {planned.released:.2g} items of users={made.profile.users:,}"
+    )
+    enough = [p for p in made.by_epsilon if p.planned and p.released >= NOTHING]
+    if enough:
+        first = min(enough, key=lambda point: point.epsilon)
+        return Finding(True, f"{told}. Try epsilon={first.epsilon:g} ({first.released:,.0f} items)")
+    return Finding(True, f"{told}. It takes more users, or a much larger epsilon")
+
+
+def _better(made: Forecast, typed_size: bool) -> list[Finding]:
+    """Other settings that would release clearly more."""
+    planned, found = made.planned, []
+    sizes = [p for p in made.by_max_items if p.planned]
+    best = max(sizes, key=lambda point: point.released, default=planned)
+    least = max(1.0, WORTH_TELLING * planned.released)
+    if best.released > least and (
+        planned.max_items is None or typed_size or (best.max_items or 0) < planned.max_items
+    ):
+        more = f"{best.released:,.0f} items instead of {planned.released:,.0f}"
+        found.append(Finding(False, f"max_items={best.max_items} is expected to release {more}"))
+    rival = max(made.by_mechanism, key=lambda point: point.released)
+    if rival.released > least:
+        more = f"{rival.released:,.0f} items instead of {planned.released:,.0f}"
+        found.append(Finding(False, f"{rival.mechanism} is expected to release {more}"))
+    return found

@@ -1,0 +1,115 @@
+"""The page of a forecast: the plan in words, curves, and mechanisms side by side. Public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from dpsu._version import __version__
+from dpsu.yields.pages.parts import Line, Plot, Series, bar_table, facts, figures, page, series_of
+from dpsu.yields.tables import amount, caveats, plus_minus
+
+if TYPE_CHECKING:
+    from dpsu.yields.forecasting import Forecast, Point
+
+
+def forecast_page(forecast: Forecast) -> str:
+    """One page, whole."""
+    plan, planned = forecast.plan, forecast.planned
+    names = [point.mechanism for point in forecast.by_mechanism]
+    series = series_of([(name, name) for name in names], planned.mechanism)
+    plots = [
+        _plot(
+            forecast.by_epsilon, "epsilon", "Expected items by epsilon",
+            "More privacy loss releases more. The dotted line is the plan.", planned,
+        ),
+        _plot(
+            forecast.by_max_items, "max_items", "Expected items by max_items",
+            "A user's items beyond it are left out; a larger one raises thresholds.", planned,
+        ),
+    ]  # fmt: skip
+    body = [_findings(forecast), facts(_facts(forecast))]
+    body.append(figures([plot for plot in plots if plot.lines], "Mechanisms in the plots"))
+    body.append(_mechanisms(forecast, series))
+    body.append(f"<section><h2>The plan in words</h2><pre>{escape(str(plan))}</pre></section>")
+    told = " ".join(caveats(forecast))
+    body.append(f'<section><h2>How to read this</h2><p class="small">{escape(told)}</p></section>')
+    return page(
+        title=f"Forecast: {planned.mechanism} at epsilon {plan.privacy.epsilon:g}",
+        lead=f"For {forecast.profile}. No private data was touched, and no budget was spent.",
+        body="\n".join(body),
+        footer=f"Made by dpsu {__version__} from public parameters only.",
+        series=series,
+        plots=[plot for plot in plots if plot.lines],
+    )
+
+
+def _findings(forecast: Forecast) -> str:
+    listed = sorted(forecast.findings, key=lambda finding: not finding.stops)
+    if not listed:
+        return ""
+    parts = [
+        f'<li class="{"stop" if finding.stops else "note"}">'
+        f"<b>{'Stop:' if finding.stops else 'Note:'}</b>{escape(finding.text)}.</li>"
+        for finding in listed
+    ]
+    return f'<ul class="findings">{"".join(parts)}</ul>'
+
+
+def _facts(forecast: Forecast) -> list[tuple[str, str, str]]:
+    planned, privacy = forecast.planned, forecast.plan.privacy
+    best = max(forecast.by_mechanism, key=lambda point: point.released)
+    return [
+        ("The plan is expected to release", f"{amount(planned.released)} items",
+         f"{planned.mechanism}, {1 - planned.missing:.1%} of all pairs"),
+        ("An item needs about", "-" if planned.needs is None else f"{planned.needs:,} users",
+         "nothing is likely to come out" if planned.needs is None
+         else f"of {forecast.profile.used_users:,}"),
+        ("Most items", f"{amount(best.released)}", f"by {best.mechanism}"),
+        ("Guarantee", f"({privacy.epsilon:g}, {privacy.delta:.2g})", "epsilon, delta"),
+    ]  # fmt: skip
+
+
+def _plot(points: Sequence[Point], by: str, title: str, explanation: str, planned: Point) -> Plot:
+    places = sorted({getattr(point, by) for point in points})
+    found = {(point.mechanism, getattr(point, by)): point.released for point in points}
+    names = dict.fromkeys(point.mechanism for point in points)
+    mark = getattr(planned, by)
+    return Plot(
+        id=by,
+        title=title,
+        explanation=explanation,
+        x=by,
+        xs=tuple(float(place) for place in places),
+        labels=tuple(f"{place:g}" for place in places),
+        lines=tuple(
+            Line(name, tuple(found.get((name, place)) for place in places)) for name in names
+        ),
+        log=True,
+        mark=places.index(mark) if mark in places else None,
+    )
+
+
+def _mechanisms(forecast: Forecast, series: Sequence[Series]) -> str:
+    """All mechanisms with their yields, and bars to see them by."""
+    styles = {one.name: one for one in series}
+    ordered = sorted(forecast.by_mechanism, key=lambda point: -point.released)
+    most = ordered[0].released or 1.0
+    rows = [
+        (
+            styles[point.mechanism],
+            (
+                f"{point.mechanism}{' (planned)' if point.planned else ''}",
+                "all" if point.max_items is None else f"{point.max_items:,}",
+                amount(point.released),
+                plus_minus(point.error),
+                f"{point.missing:.1%}",
+                "-" if point.needs is None else f"{point.needs:,}",
+            ),
+            point.released / most,
+        )
+        for point in ordered
+    ]
+    head = ("mechanism", "max_items", "items released", "", "missing", "users an item needs")
+    return bar_table("Mechanisms side by side", head, rows)

@@ -1,0 +1,158 @@
+"""Forecasts and comparisons as plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsu.yields.comparing import Comparison
+    from dpsu.yields.forecasting import Forecast, Point
+
+BAR = 24
+
+
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of equal width: the first to the left, numbers to the right."""
+    lines = [head, *rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
+    return [
+        "  ".join(
+            f"{cell:<{width}}" if at == 0 else f"{cell:>{width}}"
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def amount(value: float) -> str:
+    """An expected number of items."""
+    if 0 < value < 0.01:
+        return "<0.01"
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
+
+
+def plus_minus(error: float | None) -> str:
+    """A standard error, where there is one."""
+    return "" if error is None else f"± {error:.1f}"
+
+
+def bar(value: float, most: float) -> str:
+    """A share of the largest value, drawn."""
+    return "#" * round(BAR * value / most) if most > 0 else ""
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """A forecast for people to read."""
+    planned, profile = forecast.planned, forecast.profile
+    text = [f"Forecast for {profile}."]
+    text.append(f"{planned.mechanism} is expected to release {_in_words(planned)}.")
+    # Worst first: what stops a release must not be overlooked.
+    for finding in sorted(forecast.findings, key=lambda finding: not finding.stops):
+        text.append(f"{'STOP' if finding.stops else 'Note'}: {finding.text}.")
+    ordered = sorted(forecast.by_mechanism, key=lambda point: -point.released)
+    most = max(point.released for point in ordered)
+    rows = [
+        (
+            f"{point.mechanism}{' (planned)' if point.planned else ''}",
+            "all" if point.max_items is None else f"{point.max_items:,}",
+            amount(point.released),
+            plus_minus(point.error),
+            f"{point.missing:.1%}",
+            "-" if point.needs is None else f"{point.needs:,}",
+            f"{bar(point.released, most):<{BAR}}",
+        )
+        for point in ordered
+    ]
+    head = ("mechanism", "max_items", "released", "", "missing", "users needed", "")
+    text += ["", *aligned(head, rows)]
+    text += ["", "Expected items by epsilon", *_sweep(forecast.by_epsilon, "epsilon")]
+    text += ["", "Expected items by max_items", *_sweep(forecast.by_max_items, "max_items")]
+    text += ["", *caveats(forecast)]
+    return "\n".join(text)
+
+
+def caveats(forecast: Forecast) -> list[str]:
+    """How to read a forecast, and how far it can be trusted."""
+    keys = "one key" if forecast.runs == 1 else f"{forecast.runs} keys, ± standard error"
+    return [
+        "released: expected number of items; missing: part of all (user, item) pairs whose items "
+        "stay back;",
+        "users needed: items of fewer mostly stay back, items of more mostly come out.",
+        f"Averages over coins and {keys}. Real data differ from any profile:",
+        "trust the order of mechanisms and the size of a yield, not its digits.",
+        "No private data was touched.",
+    ]
+
+
+def _in_words(point: Point) -> str:
+    told = f"about {amount(point.released)} items"
+    if point.needs is None:
+        return f"{told}: no item is more likely to come out than not"
+    return f"{told}; an item needs about {point.needs:,} users"
+
+
+def _sweep(points: Sequence[Point], by: str) -> list[str]:
+    places = sorted({getattr(point, by) for point in points})
+    mechanisms = list(dict.fromkeys(point.mechanism for point in points))
+    found = {(point.mechanism, getattr(point, by)): point.released for point in points}
+    rows = []
+    for name in mechanisms:
+        cells = [found.get((name, place)) for place in places]
+        rows.append((name, *("-" if cell is None else amount(cell) for cell in cells)))
+    return aligned(("", *(f"{place:g}" for place in places)), rows)
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """A comparison for its owner to read. NOT PRIVATE, and says so first and last."""
+    from dpsu.yields.comparing import NOT_PRIVATE
+
+    privacy = comparison.privacy
+    text = [
+        NOT_PRIVATE,
+        "",
+        f"{comparison.users:,} users, {comparison.items:,} items, {comparison.pairs:,} pairs; "
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.4g} for each mechanism alone.",
+        f"No private mechanism can release more than {amount(comparison.bound)} items on average.",
+        "",
+    ]
+    rows = [
+        (
+            row.mechanism,
+            "all" if row.max_items is None else f"{row.max_items:,}",
+            amount(row.released) + ("" if row.averaged == "coins" else "*"),
+            plus_minus(row.error),
+            f"{row.of_bound:.1%}",
+            f"{row.missing:.1%}",
+            "-" if row.needs is None else f"{row.needs:,}",
+        )
+        for row in comparison.rows
+    ]
+    head = ("mechanism", "max_items", "released", "", "of bound", "missing", "users needed")
+    text += aligned(head, rows)
+    text += ["", "Share released of the items held by at least k users (number of such items)"]
+    text += _shares(
+        comparison,
+        [(f"{level.holders:,}", level.items) for level in comparison.levels],
+        "covered",
+    )
+    text += ["", "Share released by number of holders (number of such items)"]
+    text += _shares(comparison, [(str(band), band.items) for band in comparison.bands], "by_band")
+    text += [
+        "",
+        f"Coins are averaged exactly, orders and samples over {comparison.runs} keys; * averages "
+        f"{comparison.runs} whole runs.",
+        "",
+        NOT_PRIVATE,
+    ]
+    return "\n".join(text)
+
+
+def _shares(comparison: Comparison, columns: list[tuple[str, int]], part: str) -> list[str]:
+    """One column for each group of items that has any."""
+    there = [at for at, (_, items) in enumerate(columns) if items]
+    rows = [("items", *(f"{columns[at][1]:,}" for at in there))]
+    for row in comparison.rows:
+        found = getattr(row, part)
+        rows.append((row.label, *(f"{found[at] / columns[at][1]:.1%}" for at in there)))
+    return aligned(("", *(columns[at][0] for at in there)), rows)
