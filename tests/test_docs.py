@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import pages
+from tools import pages, reference
 
 import dpsu
+import dpsu.spark
 
 ROOT = Path(__file__).resolve().parent.parent
 # These need data of their own, and have tests of their own.
@@ -32,6 +33,22 @@ def test_generated_pages_are_up_to_date() -> None:
         assert path.read_text(encoding="utf-8") == text, (
             f"run python -m tools.pages for {path.name}"
         )
+    assert pages.leftover() == []
+
+
+def test_every_public_name_has_a_page_in_the_reference() -> None:
+    """One for each function and class, the errors together, and no role of another tool left."""
+    made = reference.pages()
+    names = [f"dpsu.{name}" for name in dpsu.__all__]
+    names += [f"dpsu.spark.{name}" for name in dpsu.spark.__all__]
+    for name in [*names, "dpsu.sklearn.PrivateVocabulary"]:
+        assert f"[`{name}`](" in made["index.md"], name
+    # Some file systems do not tell upper from lower case.
+    assert len({path.lower() for path in made}) == len(made)
+    for path, text in made.items():
+        assert not re.search(r":(func|class|meth|mod|exc):`", text), path
+        for block in re.findall(r"```\w+\n(.*?)```", text, re.S):
+            assert max(map(len, block.split("\n"))) <= 100, path
 
 
 def test_the_python_example_of_the_readme_runs(

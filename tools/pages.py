@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tools import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+PYTHON = DOCS / "reference" / "api"
 
 
 def pages() -> dict[Path, str]:
@@ -32,14 +34,19 @@ def pages() -> dict[Path, str]:
         DOCS / "figures" / "speed.md": _speed(),
         DOCS / "figures" / "yields.md": _yields(),
         DOCS / "figures" / "text.md": _texts(),
-        DOCS / "reference" / "api.md": reference.page(),
         DOCS / "reference" / "changelog.md": _moved("CHANGELOG.md", "../"),
         DOCS / "figures" / "papers.md": _papers(),
         DOCS / "guides" / "spark.md": _spark(),
         DOCS / "guides" / "forecast.md": _forecast(),
         DOCS / "figures" / "audit.md": _audit(),
         DOCS / "figures" / "reliability.md": _reliability(),
-    }
+        ROOT / "mkdocs.yml": _navigation(),
+    } | {PYTHON / path: text for path, text in reference.pages().items()}
+
+
+def leftover() -> list[Path]:
+    """Pages of names that are no longer public."""
+    return sorted(set(PYTHON.rglob("*.md")) - set(pages()))
 
 
 def _moved(name: str, up: str) -> str:
@@ -125,6 +132,19 @@ def _reliability() -> str:
     return _filled("figures/reliability.md", {"attacked": results.table(known)})
 
 
+def _navigation() -> str:
+    """The site's configuration, which names the pages of the Python reference."""
+    lines = []
+    for title, listed in reference.navigation():
+        lines.append(f"          - {title.capitalize()}:")
+        lines += [f"              - {name}: reference/api/{path}" for name, path in listed]
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    before, _, rest = text.partition("          # Written by tools.pages.\n")
+    _, _, after = rest.partition("          # Until here.\n")
+    made = "\n".join(["          # Written by tools.pages.", *lines, "          # Until here.\n"])
+    return before + made + after
+
+
 def _filled(page: str, tables: dict[str, str]) -> str:
     """A page that is written by hand, around tables of what was measured."""
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -144,7 +164,20 @@ def _help(command: click.Command, name: str) -> str:
         max_content_width=88,
         help_option_names=["-h", "--help"],
     )
-    return "\n".join(line.rstrip() for line in command.get_help(context).split("\n"))
+    return "\n".join(_folded(line.rstrip()) for line in command.get_help(context).split("\n"))
+
+
+def _folded(line: str, width: int = 88) -> str:
+    """A long list of choices, folded as a terminal would fold it, but between choices."""
+    if len(line) <= width or "|" not in line:
+        return line
+    indent = " " * (line.index("[") + 1)
+    lines = [""]
+    for part in re.split(r"(?<=\|)", line):
+        if len(lines[-1]) + len(part) > width:
+            lines.append(indent)
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -152,12 +185,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    stale = [p for p, text in pages().items() if not p.exists() or p.read_text("utf-8") != text]
+    made = pages()
+    stale = [p for p, text in made.items() if not p.exists() or p.read_text("utf-8") != text]
     if not check:
         for path in stale:
-            path.write_text(pages()[path], encoding="utf-8")
-    elif stale:
-        print("run python -m tools.pages:", ", ".join(path.name for path in stale))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made[path], encoding="utf-8")
+        for path in leftover():
+            path.unlink()
+    elif stale or leftover():
+        names = ", ".join(path.name for path in [*stale, *leftover()])
+        print("run python -m tools.pages:", names)
         sys.exit(1)
 
 
