@@ -48,7 +48,7 @@ RESULTS = ROOT / "tools" / "mutants.json"
 # What tests read. Nothing is compiled or cached in it yet.
 COPIED = ("src", "tests", "tools", "benchmarks", "docs")
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache", ".hypothesis")
-STAMPS = "tests/test_proofs.py::test_the_code_is_the_code_that_was_read"
+STAMPS = "tests/privacy/test_proofs.py::test_the_code_is_the_code_that_was_read"
 KILLED, SURVIVED, ERROR = "killed", "survived", "error"
 ENOUGH = 0.95
 QUICK = 20.0

@@ -11,7 +11,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
-from tests import clusters
+from tests.support import clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

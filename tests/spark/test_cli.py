@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from dpsu.engines.spark.session import NO_JAVA
-from tests import clusters
+from tests.support import clusters
 
 pytestmark = pytest.mark.spark
 

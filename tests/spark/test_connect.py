@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from tests import clusters
 from tests.spark.test_costs_and_leaks import spelled
+from tests.support import clusters
 
 pytestmark = pytest.mark.spark
 

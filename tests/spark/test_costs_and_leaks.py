@@ -19,7 +19,7 @@ import dpsu
 import dpsu.spark
 from dpsu.engines.spark import query as engine
 from dpsu.randomness.keys import Key
-from tests import clusters
+from tests.support import clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,8 +17,8 @@ import dpsu
 import dpsu.spark
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.spark import query as engine
-from tests import clusters
 from tests.spark import flaky
+from tests.support import clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -194,7 +194,7 @@ def _policy_laplace(options: Options) -> Design:
     passes = _passes(options)
     if options.calibration == "paper" and options.shift:
         # Whoever fills an item makes others lift items above the minimum that it never held, and
-        # the published curve has no small probabilities for small weights (tests/test_breaches.py).
+        # the published curve has no small probabilities for small weights (test_breaches).
         raise ParameterError(
             f"policy-laplace as published is not private with min_users={options.min_users}; use "
             "calibration='tight', which is and releases more, or drop min_users"

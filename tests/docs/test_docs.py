@@ -1,0 +1,164 @@
+"""What the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools import pages, reference
+
+import dpsu
+import dpsu.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+# These need data of their own, and have tests of their own.
+TESTED_ELSEWHERE = {"compare", "forecast", "ledger", "spark", "sql", "text", "tokenizers"}
+GUIDES = [
+    path
+    for folder in ("tutorial", "guides")
+    for path in sorted((ROOT / "docs" / folder).glob("*.md"))
+    if path.stem not in TESTED_ELSEWHERE
+]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    for path, text in pages.pages().items():
+        assert path.read_text(encoding="utf-8") == text, (
+            f"run python -m tools.pages for {path.name}"
+        )
+    assert pages.leftover() == []
+
+
+def test_every_public_name_has_a_page_in_the_reference() -> None:
+    """One for each function and class, the errors together, and no role of another tool left."""
+    made = reference.pages()
+    names = [f"dpsu.{name}" for name in dpsu.__all__]
+    names += [f"dpsu.spark.{name}" for name in dpsu.spark.__all__]
+    for name in [*names, "dpsu.sklearn.PrivateVocabulary"]:
+        assert f"[`{name}`](" in made["index.md"], name
+    # Some file systems do not tell upper from lower case.
+    assert len({path.lower() for path in made}) == len(made)
+    for path, text in made.items():
+        assert not re.search(r":(func|class|meth|mod|exc):`", text), path
+        for block in re.findall(r"```\w+\n(.*?)```", text, re.S):
+            assert max(map(len, block.split("\n"))) <= 100, path
+
+
+def test_the_python_example_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, more = blocks(ROOT / "README.md", "python")
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    exec(compile(first, "README.md", "exec"), space)
+    exec(compile(more, "README.md", "exec"), space)
+    result = space["result"]
+    assert isinstance(result, dpsu.Release)
+    assert set(result.items) <= {"bread", "milk"}
+    assert (tmp_path / "items.csv").exists()
+
+
+def test_the_shell_examples_of_the_readme_run(tmp_path: Path) -> None:
+    rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
+    (tmp_path / "visits").mkdir()
+    import gzip
+
+    (tmp_path / "visits" / "1.csv.gz").write_bytes(
+        gzip.compress(f"person,product\n{rows}".encode())
+    )
+    (tmp_path / "public_counts.csv").write_text("item,holders\nbread,9\n")
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = pyarrow.csv.read_csv(tmp_path / "visits" / "1.csv.gz")
+    pyarrow.parquet.write_table(table, tmp_path / "visits.parquet")
+    import duckdb
+
+    with duckdb.connect(tmp_path / "shop.db") as shop:
+        shop.execute(f"create table visits as from '{tmp_path}/visits.parquet'")
+    shell = [b for b in blocks(ROOT / "README.md", "sh") if "dpsu release" in b]
+    script, texts = shell
+    posts = "".join(f'w{u},"So long, and thanks for the fish"\n' for u in range(300))
+    (tmp_path / "posts.csv").write_text(f"writer,body\n{posts}")
+    script = f"{script}\n{texts}".replace("dpsu ", f"{sys.executable} -m dpsu ")
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "thanks for" in (tmp_path / "phrases.txt").read_text().splitlines()
+    assert (tmp_path / "tokenizer.json").exists()
+    assert (tmp_path / "items.parquet").exists()
+    assert (tmp_path / "report.json").exists()
+    assert set((tmp_path / "items.txt").read_text().split()) <= {"bread", "milk"}
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_the_examples_of_guides_run(
+    guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    assert blocks(guide, "python")
+    for block in blocks(guide, "python"):
+        exec(compile(block, guide.name, "exec"), space)
+    for typed in blocks(guide, "sh"):
+        rows = "".join(f"p{u},weather\np{u},disease {u}\n" for u in range(300))
+        (tmp_path / "searches.csv").write_text(f"person,query\n{rows}")
+        script = typed.replace("dpsu ", f"{sys.executable} -m dpsu ")
+        done = subprocess.run(
+            ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert "weather" in (tmp_path / "items.csv").read_text()
+
+
+def test_the_examples_of_the_guide_to_text_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = ROOT / "docs" / "guides" / "text.md"
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    for block in blocks(guide, "python"):
+        exec(compile(block, "text.md", "exec"), space)
+    words, phrases = space["words"], space["phrases"]
+    assert isinstance(words, dpsu.Release)
+    assert isinstance(phrases, dpsu.Release)
+    assert set(words.items) <= {"all", "fish", "for", "long", "so", "thanks", "the"}
+    assert "thanks for all" in phrases
+    assert space["matrix"].toarray().tolist() == [[0, 0, 2]]  # type: ignore[attr-defined]
+    rows = "".join(f"w{u},Thanks for all the fish\n" for u in range(300))
+    (tmp_path / "posts.csv").write_text(f"writer,post\n{rows}")
+    (script,) = blocks(guide, "sh")
+    script = script.replace("dpsu ", f"{sys.executable} -m dpsu ")
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("phrases", "ngrams"):
+        assert "thanks for all" in (tmp_path / f"{name}.txt").read_text().splitlines()
+
+
+def test_links_in_the_readme_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "SECURITY.md"):
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert link.startswith("http") or (ROOT / link).exists(), link
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        cwd=ROOT, capture_output=True, check=False, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "proofs" / "greedy" / "index.html").exists()
+
+
+def test_the_version_has_its_changes() -> None:
+    assert f"## [{dpsu.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,229 @@
+"""The papers' experiments run from end to end, beside numbers that are the papers'."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from benchmarks import (
+    carvalho2022,
+    gopi2020,
+    paper_compare,
+    paper_corpora,
+    paper_page,
+    paper_reasons,
+)
+from benchmarks import paper_numbers as published
+from benchmarks.paper_compare import Compared, compared
+from benchmarks.paper_priors import made_up_prior, overlap_and_correlation
+from tools.paper_plots import plot_papers
+
+from dpsu.yields.made_up import reddit_like
+from tests.support.paper_files import REDDIT, as_csv
+
+SMALL = ["--users", "400", "--keys", "2", "--figure-keys", "1", "--shared-keys", "2"]
+Results = tuple[dict[str, Any], dict[str, Any]]
+
+
+def small_folder(folder: Path) -> Path:
+    """One set of every kind: items, texts with a prior, and files of the papers."""
+    users = np.repeat(np.arange(40), 3)
+    items = [f"i{(u * 7 + k * k) % 9}" for u in range(40) for k in range(3)]
+    pa.parquet.write_table(pa.table({"user": users, "item": items}), folder / "steam_200k.parquet")
+    texts = pa.table({"user": [f"u{n % 30}" for n in range(60)], "text": ["a nice flat"] * 60})
+    pa.parquet.write_table(texts, folder / "airbnb_reviews.parquet")
+    prior = pa.table({"item": ["a", "flat", "castle"], "holders": [90, 3, 2]})
+    pa.parquet.write_table(prior, folder / "public_imdb_reviews.parquet")
+    (folder / "clean_askreddit.csv").write_bytes(REDDIT)
+    reviews = as_csv(["review", "sentiment"], [["Do it, ever and ever", "positive"]] * 2)
+    (folder / "IMDB Dataset.csv").write_bytes(reviews)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = small_folder(tmp_path_factory.mktemp("data"))
+    out = tmp_path_factory.mktemp("results")
+    for module in (gopi2020, carvalho2022):
+        name = module.OUTPUT.name
+        done = module.main([*SMALL, "--data", str(folder), "--output", str(out / name)])
+        assert done == 0
+    return out / gopi2020.OUTPUT.name, out / carvalho2022.OUTPUT.name
+
+
+@pytest.fixture(scope="module")
+def results(paths: tuple[Path, Path]) -> Results:
+    first, second = (json.loads(path.read_text("utf-8")) for path in paths)
+    return first, second
+
+
+def test_every_table_and_figure_is_produced_on_every_set(results: Results) -> None:
+    for found, module in zip(results, (gopi2020, carvalho2022), strict=True):
+        assert list(found["sets"]) == ["synthetic", "airbnb_reviews", "steam_200k", "reddit"]
+        for entry in found["sets"].values():
+            assert tuple(entry["tables"]) == module.TABLES
+            assert tuple(entry["figures"]) == module.FIGURES
+            assert all(entry["tables"].values()) or not entry["tables"]["3"]
+            assert all(entry["figures"].values())
+    assert gopi2020.TABLES == ("1", "2", "3", "4")
+    assert gopi2020.FIGURES == ("1", "4", "5", "6")
+    assert carvalho2022.TABLES == ("2", "3", "4")
+    assert carvalho2022.FIGURES == ("2", "3")
+
+
+def test_the_page_shows_everything(paths: tuple[Path, Path]) -> None:
+    text = paper_page.page(*paths)
+    gopi, carvalho = text.split("## Carvalho et al. 2022")
+    for part, module in ((gopi, gopi2020), (carvalho, carvalho2022)):
+        for number in module.TABLES:
+            assert f"Table {number}" in part
+        for number in module.FIGURES:
+            assert f"Figure {number}" in part
+    assert "(not private)" in carvalho
+    for private in ("Twitter", "Finance"):
+        assert f"| {private}, here | files not given" in carvalho
+    assert "| Reddit, here | files not given" not in carvalho
+    for lines in text.strip().split("\n\n"):
+        if lines.startswith("|"):
+            assert len({line.count("|") for line in lines.split("\n")}) == 1, lines
+
+
+@pytest.mark.slow
+def test_every_figure_is_plotted_the_same_each_time(
+    paths: tuple[Path, Path], tmp_path: Path
+) -> None:
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "dpsu"}):
+        mpl.use("svg")
+        first = [path.read_bytes() for path in plot_papers(tmp_path, *paths)]
+        again = plot_papers(tmp_path, *paths)
+    assert [path.read_bytes() for path in again] == first
+    assert {path.name for path in again} == {
+        *(f"gopi2020-figure{n}.svg" for n in gopi2020.FIGURES),
+        *(f"carvalho2022-figure{n}.svg" for n in carvalho2022.FIGURES),
+    }
+
+
+def test_files_of_the_papers_are_read_by_their_loaders(results: Results) -> None:
+    first, second = (found["sets"]["reddit"] for found in results)
+    assert (first["users"], first["observations"]) == (3, 5)
+    assert first["stands_for"] == "reddit"
+    # do n't , ever . two lines and "quotes" NA: split at spaces, as the file is.
+    assert first["vocabulary"] == 10
+    # imdb is tokenized as the papers do: do it , ever and.
+    found = second["tables"]["3"]["imdb"]
+    assert found["vocabulary"] == 5
+    assert found["overlap"] == pytest.approx(100 * 4 / 10)
+    assert {"GW-KT imdb", "popular imdb"} <= set(second["tables"]["4"])
+    beside = {(e.corpus, e.where): e for e in compared(*results)}
+    assert beside["reddit", "posts"].published == 373_983
+    assert beside["reddit", "vocabulary of imdb"].ratio == 5 / 194_532
+
+
+def test_shared_sets_have_no_published_number_beside_them(results: Results) -> None:
+    corpora = {e.corpus for e in compared(*results) if "shared" not in e.where}
+    assert corpora == {"synthetic", "reddit"}
+
+
+def test_nothing_is_printed_where_nobody_watches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--users", "30", "--keys", "1", "--output", str(tmp_path / "out.json")]
+    assert gopi2020.main(options) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_published_numbers_agree_with_each_other() -> None:
+    at = published.LIMITS.index(100)
+    sizes = [published.GOPI_TABLE_2[name][at][0] for name in gopi2020.POLICIES]
+    assert sizes == [14739, 16954]
+    for k, (held, *shares) in published.GOPI_TABLE_3.items():
+        for name, size, share in zip(gopi2020.POLICIES, sizes, shares, strict=True):
+            meant = published.CORRECTED.get(("gopi", "3", k, name), share)
+            assert meant == pytest.approx(100 * size / held, abs=0.11)
+            assert (meant == share) == ((k, name) != (5, "policy-laplace"))
+    gains = {"reddit": (0.5, 12), "twitter": (10, 25), "finance": (10, 13)}
+    for private, (greedy, prior) in gains.items():
+        row = published.CARVALHO_TABLE_4[private]
+        best = max(row[name][0] for name in gopi2020.POLICIES)
+        assert 100 * (row["GW"][0] / best - 1) == pytest.approx(greedy, abs=0.5)
+        kt = max(row[name][0] for name in published.PUBLIC)
+        assert 100 * (kt / best - 1) == pytest.approx(prior, abs=0.5)
+    assert published.CARVALHO_TABLE_2["reddit"] == (
+        published.USERS, published.POSTS, published.VOCABULARY,
+    )  # fmt: skip
+
+
+def test_published_numbers_are_the_papers() -> None:
+    assert published.SET_SIZES == {1: 2.78, 10: 29.82, 50: 79.16, 100: 93.13, 300: 99.59}
+    assert published.GOPI_TABLE_2["count-laplace"][5] == (647, 4)
+    assert published.GOPI_TABLE_2["weighted-gaussian"][4] == (8996, 30)
+    assert published.GOPI_TABLE_2["policy-laplace"][2] == (15268, 10)
+    assert published.GOPI_TABLE_3[18] == (16612, 88.7, 102.1)
+    assert published.GOPI_TABLE_4["policy-laplace"][1] == (12452, 31, 12389, 17, 0.008)
+    assert published.GOPI_TABLE_4["policy-gaussian"][2] == (15763, 33, 15809, 45, 0.139)
+    assert published.CARVALHO_TABLE_2["twitter"] == (702_682, 2_811_774, 1_300_123)
+    assert published.CARVALHO_TABLE_3["enron"] == (
+        989_560, {"reddit": (35, 0.21), "twitter": (9, 0.15), "finance": (30, 0.12)},
+    )  # fmt: skip
+    assert published.CARVALHO_TABLE_4["finance"]["covid"] == (51059, 43)
+
+
+def test_ratios_and_flags() -> None:
+    def at(ours: float) -> Compared:
+        return Compared("gopi", "2", "count-laplace, max_items 1", "synthetic", 1000, ours)
+
+    assert at(1070).ratio == 1.07
+    assert [at(n).flagged for n in (899, 900, 1000, 1100, 1101)] == [True, *[False] * 3, True]
+    assert at(1000).reason == ""
+    assert at(2000).reason == paper_reasons.UNEXPLAINED
+    copied = Compared("gopi", "4", "policy-gaussian, max_items 200, passes 1", "reddit", 10, 12)
+    assert "copying error" in copied.reason
+    assert paper_compare.copied(copied)
+    assert not paper_compare.copied(at(2000))
+
+
+def test_what_was_last_measured_is_near_the_papers_or_explained() -> None:
+    found = [json.loads(m.OUTPUT.read_text("utf-8")) for m in (gopi2020, carvalho2022)]
+    beside = compared(found[0], found[1])
+    assert not [e for e in beside if e.reason == paper_reasons.UNEXPLAINED]
+    # What the corpus was fitted to, it has.
+    fitted = [e for e in beside if e.corpus == "synthetic" and e.table in ("1", "3")]
+    fitted = [e for e in fitted if e.where.startswith(("users with", "words of"))]
+    assert len(fitted) == 11
+    assert all(abs(e.ratio - 1) < 0.02 for e in fitted)
+
+
+def test_made_up_priors_overlap_as_they_should() -> None:
+    table = reddit_like(2000, seed=3, segments=paper_corpora.SEGMENTS)
+    items = table["item"].combine_chunks()
+    holders = np.bincount(items.indices.to_numpy())
+    rates = paper_corpora.expected_shares(items.dictionary)
+    assert rates.max() < 1
+    prior = made_up_prior(items.dictionary, rates, overlap=0.3, correlation=0.8, seed=0)
+    overlap, correlation = overlap_and_correlation(items.dictionary, holders, prior)
+    assert overlap == pytest.approx(0.3, abs=0.02)
+    assert correlation == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_corpus_knows_holders_and_set_sizes() -> None:
+    rows = pa.table({"user": [1, 1, 2, 2], "item": ["a", "b", "a", "a"], "count": [1, 2, 3, 4]})
+    corpus = paper_corpora.Corpus("synthetic", paper_corpora.interned(rows))
+    assert sorted(corpus.set_sizes.tolist()) == [1, 2]
+    assert sorted(corpus.holders.tolist()) == [1, 2]
+    assert gopi2020.ranks(corpus) == [[1, 2], [2, 1]]
+    assert gopi2020.zipf(corpus) == pytest.approx(1.0)
+
+
+def test_p_values() -> None:
+    assert gopi2020.p_value([5, 5], [5, 5]) is None
+    assert gopi2020.p_value([5], [6]) is None
+    low = gopi2020.p_value([1, 2, 3], [101, 102, 103])
+    assert low is not None
+    assert low < 1e-4

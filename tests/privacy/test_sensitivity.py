@@ -1,0 +1,271 @@
+"""Removing one user moves the weights by at most the budget: random neighbors, every policy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpsu
+from dpsu.contributions.ids import Ids, integers
+from dpsu.contributions.pairs import intern
+from dpsu.engines import local
+from dpsu.engines.local_rounds import LocalLooks
+from dpsu.inputs.reading import read
+from dpsu.plans.counts import design_counts
+from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
+from dpsu.randomness.keys import Key
+from tests.support import sieve_probes as looking
+from tests.support.databases import Users, contributions, policy_weights, random_users, weights_of
+
+ITEMS = 7
+COARSE = 4  # few bits make every rounding matter
+
+
+def neighbors(rng: np.random.Generator, cases: int, **shape: int) -> Iterator[tuple[Users, Users]]:
+    for _ in range(cases):
+        users = random_users(rng, n_items=ITEMS, **shape)
+        gone = int(rng.integers(len(users)))
+        yield users, users[:gone] + users[gone + 1 :]
+
+
+def l1_policies() -> list[tuple[Policy, int]]:
+    listed: list[tuple[Policy, int]] = [(Weighted(1, COARSE), 2**COARSE)]
+    for passes in (1, 2, 3):
+        for cutoff in (17, 23, 40):
+            listed.append((L1Descent(cutoff, COARSE, passes), 2**COARSE))
+            listed.append((Greedy(cutoff, COARSE, passes), 2**COARSE))
+    return listed
+
+
+@pytest.mark.parametrize("policy_and_budget", l1_policies(), ids=lambda p: str(p[0]))
+def test_l1_policies_exactly(policy_and_budget: tuple[Policy, int]) -> None:
+    policy, budget = policy_and_budget
+    for users, fewer in neighbors(np.random.default_rng(1), 4000, max_users=12, max_size=7):
+        more, less = policy_weights(policy, users, ITEMS), policy_weights(policy, fewer, ITEMS)
+        assert (more >= less).all()
+        assert (more - less).sum() <= budget
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3, 4])
+def test_votes_differ_by_one_unit_on_one_item(votes: int) -> None:
+    policy = Greedy(votes, 0, 1)
+    for users, fewer in neighbors(np.random.default_rng(votes), 8000, max_users=16, max_size=7):
+        moved = policy_weights(policy, users, ITEMS) - policy_weights(policy, fewer, ITEMS)
+        assert sorted(moved[moved != 0].tolist()) in ([], [1])
+
+
+def test_count_and_weighted_l2() -> None:
+    for users, fewer in neighbors(np.random.default_rng(3), 8000):
+        moved = policy_weights(Count(), users, ITEMS) - policy_weights(Count(), fewer, ITEMS)
+        assert moved.min() >= 0
+        assert moved.max() <= 1
+        policy = Weighted(2, 20)
+        moved = policy_weights(policy, users, ITEMS) - policy_weights(policy, fewer, ITEMS)
+        assert moved.min() >= 0
+        assert sum(int(m) ** 2 for m in moved) <= 1 << 40
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3])
+@pytest.mark.parametrize("bits", [8, 48])
+def test_l2_descent_up_to_its_stated_rounding(passes: int, bits: int) -> None:
+    rng = np.random.default_rng([passes, bits])
+    for cutoff in (1.0, 1.9, 3.3):
+        policy = L2Descent(int(cutoff * 2**bits), bits, passes)
+        for users, fewer in neighbors(rng, 2500, max_users=12, max_size=7):
+            more, less = policy_weights(policy, users, ITEMS), policy_weights(policy, fewer, ITEMS)
+            moved = np.sqrt(np.sum(((more - less).astype(float) / 2.0**bits) ** 2))
+            assert moved <= 1.0 + len(users) * policy.roundings(ITEMS) + 1e-12
+            # Never below by more than rounding: adding a user does not take weight away.
+            assert (more - less).min() >= -len(users) * passes * ITEMS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", [8, 39])
+def test_reroute_up_to_its_stated_rounding(bits: int) -> None:
+    """With 1/d instead of 1/(2d) of what comes back, the same cases exceed the bound."""
+    rng = np.random.default_rng(bits)
+    exceeded = 0.0
+    for degree in (2, 4, ITEMS):
+        for cutoff in (1.0, 1.5, 2.6):
+            policy = Reroute(int(cutoff * 2**bits), bits, degree)
+            for users, fewer in neighbors(rng, 2000, max_users=14, max_size=7):
+                more, less = (policy_weights(policy, held, ITEMS) for held in (users, fewer))
+                moved = np.sqrt(np.sum(((more - less).astype(float) / 2.0**bits) ** 2))
+                assert moved <= 1.0 + len(users) * policy.roundings() + 1e-12
+                plain = [
+                    np.minimum(_shared(held, bits, degree), policy.cutoff)
+                    for held in (users, fewer)
+                ]
+                twice = [
+                    2 * w - p - _large(held, bits, degree)
+                    for w, p, held in zip((more, less), plain, (users, fewer), strict=True)
+                ]
+                exceeded = max(
+                    exceeded, float(np.sqrt(np.sum(((twice[0] - twice[1]) / 2.0**bits) ** 2)))
+                )
+    assert exceeded > 1.02
+
+
+def _shared(users: Users, bits: int, degree: int) -> np.ndarray:
+    """What users of at most `degree` items give before anything is cut off."""
+    return policy_weights(Weighted(2, bits), [u for u in users if len(u) <= degree], ITEMS)
+
+
+def _large(users: Users, bits: int, degree: int) -> np.ndarray:
+    return policy_weights(Weighted(2, bits), [u for u in users if len(u) > degree], ITEMS)
+
+
+OPTIONS = [
+    {"mechanism": "count-laplace", "max_items": 3},
+    {"mechanism": "weighted-laplace", "max_items": 3},
+    {"mechanism": "weighted-laplace"},
+    {"mechanism": "policy-laplace"},
+    {"mechanism": "weighted-laplace", "max_items": 3, "prior": {"i1": 9, "i3": 4}},
+    {"mechanism": "policy-laplace", "max_items": 2, "prior": {"i1": 9, "i3": 4}},
+    {"mechanism": "policy-laplace", "max_items": 2, "passes": 2, "cutoff": 1.3},
+    {"mechanism": "greedy", "cutoff": 1.9},
+    {"mechanism": "greedy", "cutoff": 2},
+    {"mechanism": "greedy", "max_items": 2},
+    {"mechanism": "greedy", "cutoff": 2.5, "order": "hash", "passes": 3},
+    {"mechanism": "greedy", "cutoff": 2.5, "prior": {"i1": 9, "i3": 4}},
+    {
+        "mechanism": "greedy",
+        "cutoff": 2,
+        "order": "scarce",
+        "expected_users": 20,
+        "prior": {"i1": 9, "i3": 4, "i4": 8},
+    },
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_whole_engine_under_one_key(options: dict[str, object]) -> None:
+    """Orders, sampling and interning included: this is where a stray dependence would show."""
+    plan = dpsu.plan(epsilon=1, delta=1e-5, **options)  # type: ignore[arg-type]
+    rng = np.random.default_rng(5)
+    budget = 3 if plan.mechanism == "count-laplace" else 1
+    for case in range(250):
+        held = random_users(rng, n_items=ITEMS, max_size=7)
+        data = {
+            f"u{u}": {f"i{i}": int(rng.integers(1, 4)) for i in items}
+            for u, items in enumerate(held)
+            if items
+        }
+        if len(data) < 2:
+            continue
+        key = Key.from_insecure_seed(case)
+        gone = rng.choice(sorted(data))
+        # Leaving must not matter through the order of rows either.
+        fewer = {u: data[u] for u in rng.permutation(sorted(set(data) - {gone})).tolist()}
+        more, less = (weights_of(plan, d, key, prior=options.get("prior")) for d in (data, fewer))
+        assert all(more.get(i, 0) >= w for i, w in less.items())
+        assert sum(more.values()) - sum(less.values()) <= budget
+
+
+@pytest.mark.parametrize("mechanism", ["count-gaussian", "weighted-gaussian", "policy-gaussian"])
+def test_whole_engine_in_l2(mechanism: str) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=mechanism, max_items=3)
+    rng = np.random.default_rng(6)
+    budget = 3.0 if mechanism == "count-gaussian" else 1.0
+    for case in range(300):
+        held = random_users(rng, n_items=ITEMS, max_size=7)
+        data = {f"u{u}": [f"i{i}" for i in items] for u, items in enumerate(held) if items}
+        if len(data) < 2:
+            continue
+        key = Key.from_insecure_seed(case)
+        fewer = {u: items for u, items in data.items() if u != rng.choice(sorted(data))}
+        if not fewer:
+            continue
+        more, less = weights_of(plan, data, key), weights_of(plan, fewer, key)
+        if len(fewer) == len(data) - 1:
+            moved = [float(more.get(i, 0) - less.get(i, 0)) for i in more.keys() | less.keys()]
+            assert sum(m * m for m in moved) <= budget + 1e-9
+
+
+TWELVE = {f"i{k}": 1 for k in range(12)}
+BOUNDED: list[dict[str, Any]] = [
+    {"mechanism": name, "max_items": 3}
+    for name in (
+        "count-laplace", "count-gaussian", "weighted-laplace", "weighted-gaussian",
+        "policy-laplace", "policy-gaussian", "reroute",
+    )
+] + [{"mechanism": "greedy", "cutoff": 1, "max_items": 3}]  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", [None, {"i1": 9, "i3": 4, "i5": 2, "i7": 1}], ids=str)
+@pytest.mark.parametrize("options", BOUNDED, ids=str)
+def test_no_user_keeps_more_items_than_it_may(
+    options: dict[str, Any], prior: dict[str, int] | None
+) -> None:
+    """By hash or by a prior: of twelve items, exactly three have weight, at whatever key."""
+    plan = dpsu.plan(epsilon=1, delta=1e-5, prior=prior, **options)
+    # Greedy users vote for one item each; together they go through all that one of them keeps.
+    users = 6 if plan.mechanism == "greedy" else 1
+    for seed in range(20):
+        data = {f"u{u}": TWELVE for u in range(users)}
+        weights = weights_of(plan, data, Key.from_insecure_seed(seed), prior=prior)
+        assert len(weights) == 3
+        if prior is not None:
+            assert set(weights) == {"i1", "i3", "i5"}
+
+
+def test_no_user_keeps_more_items_than_it_may_in_rounds() -> None:
+    """First and later sets of sieve, rounds of sips and noisy counts."""
+    shares = np.array([0, *range(9, 0, -1)], np.int64)
+    for n_items in range(4, 13):
+        looks = looking.looks_of([list(range(n_items))], n_items)
+        for round_ in range(3):
+            weights = looks.share(np.zeros(n_items, bool), 3, shares, round_)
+            assert sorted(weights[weights > 0].tolist()) == [shares[3]] * 3
+        assert looks.choose(4, None).sum() == 4
+        attention = np.linspace(0.1, 1.0, n_items)
+        assert looks.choose(3, attention).sum() == 3
+        assert looks.choose(2, np.ones(n_items)).sum() == 2
+        users = Ids(integers(np.zeros(1, np.int64)))
+        items = Ids(integers(np.arange(n_items, dtype=np.int64)))
+        held = contributions([list(range(n_items))], n_items)
+        counted = design_counts(1.0, 1e-5, 3).holders(held, users, items, looking.KEY)
+        assert sorted(counted.tolist()) == [0] * (n_items - 3) + [1] * 3
+
+
+def kept_by_one(data: dict[str, dict[str, int]], key: Key) -> list[set[str]]:
+    """Items of "x" that its samples keep: for weights, in two rounds of sips, in sieve, in counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pairs = intern(read(data, user="user", item="item", count=None, counted=False, key=key))
+    plan = dpsu.plan(
+        epsilon=1, delta=1e-5, mechanism="count-gaussian", max_items=3, counts=True, counts_items=3
+    )
+    found = [set(weights_of(plan, data, key))]
+    users, items, held = local.group(plan, pairs, key)
+    looks = LocalLooks(held, users, items, key)
+    shares = np.array([0, *range(9, 0, -1)], np.int64)
+    for round_ in range(2):
+        shared = looks.share(np.zeros(len(items), bool), 3, shares, round_)
+        found.append(set(items.take(np.flatnonzero(shared)).values.to_pylist()))
+    present = looks.choose(3, None)
+    found.append(set(items.take(np.flatnonzero(present)).values.to_pylist()))
+    # Of what was released, only the others hold the first ones.
+    released = pa.array(["j0", "j1", *(f"i{k}" for k in range(12))], pa.large_string())
+    counted = local.holders(plan, pairs, released, key)
+    found.append(set(released.filter(pa.array(counted > 0)).to_pylist()))
+    return [{item for item in kept if item.startswith("i")} for kept in found]
+
+
+def test_what_a_user_keeps_depends_on_nobody_else() -> None:
+    """Samples go by ids: others with other items, before and after it, change nothing."""
+    rng = np.random.default_rng(9)
+    for seed in range(15):
+        key = Key.from_insecure_seed(seed)
+        others = {f"u{u}": {f"j{i}": 1 for i in [0, *rng.choice(40, 4)]} for u in range(9)}
+        names = ["x", *others]
+        rng.shuffle(names)
+        many = {name: TWELVE if name == "x" else others[name] for name in names}
+        alone = kept_by_one({"x": TWELVE}, key)
+        assert [len(kept) for kept in alone] == [3] * 5
+        assert kept_by_one(many, key) == alone

@@ -1,0 +1,773 @@
+"""Where results are written: nothing lost, nothing misreported. Real processes, files and pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import fcntl
+import json
+import os
+import pty
+import resource
+import select
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+from dpsu.runtime import writing
+
+PRIVACY = ("--mechanism", "weighted-gaussian", "--epsilon", "2", "--delta", "1e-6")
+MANY = [f"{n * 7919 % 10**9:09d}" for n in range(30_000)]
+LONGEST = 600
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+class Case:
+    """A folder with rows, a ledger and 30,000 public items: 300 kB of output that is known."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows, self.known, self.book = (
+            folder / "rows.csv",
+            folder / "known.txt",
+            folder / "b.db",
+        )
+        self.out = folder / "out"
+        self.out.mkdir()
+        self.rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
+        self.known.write_text("".join(f"{item}\n" for item in MANY))
+        self.items = "".join(f"{item}\n" for item in sorted([*MANY, "a", "b"])).encode()
+        self.patches = folder / "patches"
+        self.patches.mkdir()
+
+    def command(self, *arguments: object, rows: str | None = None) -> list[str]:
+        given = ["release", rows or str(self.rows), *PRIVACY, "--public-items", str(self.known),
+                 "--ledger", str(self.book), "--dataset", "visits", "--budget", "40,0.01"]  # fmt: skip
+        return [sys.executable, "-m", "dpsu", *given, *map(str, arguments)]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        paths = [str(self.patches), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} | more
+
+    def run(self, *arguments: object, **more: Any) -> subprocess.CompletedProcess[bytes]:
+        settings: dict[str, Any] = {"stdout": subprocess.PIPE, "env": self.environment()} | more
+        return subprocess.run(
+            self.command(*arguments), check=False, stderr=subprocess.PIPE, timeout=LONGEST, **settings
+        )  # fmt: skip
+
+    def started(self, *arguments: object, rows: str | None = None, **more: Any) -> Any:
+        settings: dict[str, Any] = {"env": self.environment()} | more
+        return subprocess.Popen(
+            self.command(*arguments, rows=rows), stderr=subprocess.PIPE, **settings
+        )
+
+    def patch(self, code: str) -> None:
+        """Let processes of this case run some code before anything else."""
+        (self.patches / "sitecustomize.py").write_text(code)
+
+    def states(self) -> list[str]:
+        return [entry.state for entry in dpsu.Ledger(self.book).account("visits").releases]
+
+    def charged(self) -> bool:
+        """Whether a release is on record; a ledger that is being made has none."""
+        try:
+            return self.states() == ["unfinished"]
+        except dpsu.DpsuError:
+            return False
+
+    def written(self) -> list[str]:
+        return sorted(path.name for path in self.out.iterdir())
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path)
+
+
+def wait_for(true: Any, process: Any) -> None:
+    deadline = time.monotonic() + LONGEST
+    while not true():
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ended(process: Any) -> tuple[int, str]:
+    _, said = process.communicate(timeout=LONGEST)
+    # After Ctrl-C a line begins anew, as terminals show ^C.
+    return process.returncode, said.decode().lstrip("\n")
+
+
+def limited(size: int) -> Any:
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+# Standard output: all of it, or an error.
+
+
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+def test_a_full_disk_under_standard_output_is_told(case: Case, unbuffered: str) -> None:
+    case.run("--quiet")  # compile, and make the ledger, without limits
+    with (case.out / "items").open("wb") as file:
+        done = case.run(
+            "--report", case.out / "report.txt",
+            stdout=file, env=case.environment(PYTHONUNBUFFERED=unbuffered), preexec_fn=limited(200_000),
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert b"cannot write standard output: File too large" in done.stderr
+    assert b"perhaps in part: the items on standard output; not written: the report" in done.stderr
+    assert b"unfinished" in done.stderr
+    assert b"items released" not in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert case.written() == ["items"]
+    assert case.states() == ["done", "unfinished"]
+
+
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+def test_readers_who_stop_early_are_told_of(case: Case, unbuffered: str) -> None:
+    process = case.started(
+        stdout=subprocess.PIPE, env=case.environment(PYTHONUNBUFFERED=unbuffered)
+    )
+    assert process.stdout.readline() == f"{min(MANY)}\n".encode()
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    assert process.wait(LONGEST) == 1
+    process.stderr.close()
+    assert "cannot write standard output: who was reading it stopped before the end" in said
+    assert "Traceback" not in said
+    assert case.states() == ["unfinished"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+def test_pipes_that_do_not_block_are_waited_for(case: Case, unbuffered: str) -> None:
+    reading, writing_ = os.pipe()
+    os.set_blocking(writing_, False)
+    process = case.started(stdout=writing_, env=case.environment(PYTHONUNBUFFERED=unbuffered))
+    os.close(writing_)
+    select.select([reading], [], [])
+    with os.fdopen(reading, "rb") as file:
+        assert file.read() == case.items
+    code, said = ended(process)
+    assert code == 0
+    assert "30,002 items released" in said
+    assert case.states() == ["done"]
+
+
+@pytest.mark.parametrize("arguments", [["mechanisms"], ["plan", *PRIVACY, "--json"]])
+def test_other_output_is_whole_too(arguments: list[str], tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "dpsu", *arguments],
+            stdout=file, stderr=subprocess.PIPE, check=False, timeout=LONGEST,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"}, preexec_fn=limited(500),
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert b"cannot write standard output: File too large" in done.stderr
+
+
+# The order of things.
+
+WATCH = """
+import os, sys
+log = os.open(os.environ["LOG"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+fsync = os.fsync
+def watched(descriptor):
+    fsync(descriptor)
+    where = os.readlink(f"/proc/self/fd/{descriptor}")
+    if "/out" in where:
+        os.write(log, f"disk {where}\\n".encode())
+def heard(event, given):
+    if event in ("os.rename", "sqlite3.connect"):
+        os.write(log, f"{event} {given[0]}\\n".encode())
+os.fsync = watched
+sys.addaudithook(heard)
+"""
+
+
+def test_items_and_report_are_on_the_disk_before_they_are_renamed_and_marked(case: Case) -> None:
+    case.patch(WATCH)
+    log = case.folder / "log"
+    output, report = case.out / "items.csv", case.out / "report.json"
+    done = case.run("--output", output, "--report", report, env=case.environment(LOG=str(log)))
+    assert done.returncode == 0
+    events = [line.split(" ") for line in log.read_text().splitlines()]
+    events = [[what, Path(where).name] for what, where in events]
+    names = [name.rsplit(".", 2)[0] for _, name in events]
+    steps = list(zip([what for what, _ in events], names, strict=True))
+    disk, placed = ("disk", ".items.csv"), ("os.rename", ".items.csv")
+    disk_of_report, placed_report = ("disk", ".report.json"), ("os.rename", ".report.json")
+    folder = [n for n, (what, name) in enumerate(events) if (what, name) == ("disk", "out")]
+    first = steps.index(placed)
+    assert max(steps.index(disk), steps.index(disk_of_report)) < first
+    # Nothing between the renames, and the ledger after everything.
+    assert steps[first + 1] == placed_report
+    marked = [n for n, (what, _) in enumerate(events) if what == "sqlite3.connect"][-1]
+    assert first + 1 < folder[-1] < marked
+
+
+@pytest.mark.slow
+def test_standard_output_in_a_file_is_on_the_disk_before_the_mark(case: Case) -> None:
+    case.patch(WATCH)
+    log = case.folder / "log"
+    with (case.out / "items").open("wb") as file:
+        assert case.run(stdout=file, env=case.environment(LOG=str(log))).returncode == 0
+    events = [line.split(" ")[0] for line in log.read_text().splitlines()]
+    # The ledger is opened to charge the release, and once more after the items are on the disk.
+    assert events[0] == "sqlite3.connect"
+    assert "sqlite3.connect" in events[events.index("disk") :]
+    assert (case.out / "items").read_bytes() == case.items
+
+
+def test_release_write_brings_files_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        seen.append(Path(f"/proc/self/fd/{descriptor}").readlink().suffix)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    released(["a"]).write(tmp_path / "items.txt")
+    assert seen == [".partial", tmp_path.suffix]
+
+
+@pytest.mark.parametrize("place", ["file", "stdout"])
+def test_no_report_without_its_items(case: Case, place: str) -> None:
+    case.run("--quiet")
+    report = case.out / "report.json"
+    if place == "file":
+        output = case.out / "items.txt"
+        done = case.run("--output", output, "--report", report, preexec_fn=limited(200_000))
+    else:
+        with Path("/dev/full").open("wb") as full:
+            done = case.run("--report", report, stdout=full)
+    assert done.returncode == 1
+    assert b"cannot write" in done.stderr
+    assert case.written() == []
+    assert case.states() == ["done", "unfinished"]
+
+
+@pytest.mark.slow
+def test_what_killed_runs_leave_is_explained(case: Case) -> None:
+    output = case.out / "items.txt"
+    case.patch(
+        "import os, signal\nos.replace = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert case.run("--output", output).returncode == -signal.SIGKILL
+    (left,) = case.out.iterdir()
+    assert left.name.startswith(".items.txt.")
+    others = [".items.txt.0123abcd.part", ".items.txt.0123abc.partial", ".items.txt.0123ABCD.partial",
+              ".other.txt.0123abcd.partial", "items.txt.0123abcd.partial"]  # fmt: skip
+    for name in others:
+        (case.out / name).write_text("somebody else's")
+    live = case.out / ".items.txt.00000000.partial"
+    empty = case.out / ".items.txt.00000001.partial"
+    live.write_text("being written")
+    empty.touch()
+    (case.patches / "sitecustomize.py").unlink()
+    with live.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = case.run("--output", output)
+        quiet = case.run("--output", output, "--quiet")
+    assert done.returncode == quiet.returncode == 0
+    told = [line for line in done.stderr.decode().splitlines() if "partial" in line]
+    assert told == [
+        f"warning: '{left}' is the unfinished output of a run that was ended; no run is writing it, "
+        "and it may be deleted"
+    ]
+    assert quiet.stderr == b""
+    # Nothing is deleted: whose it is, people know better.
+    assert case.written() == sorted([*others, live.name, empty.name, left.name, "items.txt"])
+
+
+# Signals: the truth at each stage, and nothing left behind.
+
+# The process stops and waits where a temporary file is brought to the disk.
+STOP = """
+import os, signal
+fsync = os.fsync
+def stopped(descriptor):
+    fsync(descriptor)
+    if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".partial"):
+        open(os.environ["LOG"], "w").close()
+        while True:
+            signal.pause()
+os.fsync = stopped
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signals_while_writing_leave_nothing(case: Case, number: signal.Signals) -> None:
+    case.patch(STOP)
+    log, output = case.folder / "log", case.out / "items.txt"
+    output.write_text("what was there before")
+    process = case.started("--output", output, env=case.environment(LOG=str(log)))
+    wait_for(log.exists, process)
+    process.send_signal(number)
+    code, said = ended(process)
+    kept = "the ledger keeps this release as unfinished"
+    assert (code, said) == (1, f"dpsu: interrupted; no output was written; {kept}\n")
+    assert case.written() == ["items.txt"]
+    assert output.read_text() == "what was there before"
+    assert case.states() == ["unfinished"]
+
+
+@pytest.mark.slow
+def test_a_terminal_that_closes_leaves_nothing(case: Case) -> None:
+    case.patch(STOP)
+    log, output = case.folder / "log", case.out / "items.txt"
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        case.command("--output", output, "--quiet"),
+        stdin=theirs, stdout=theirs, stderr=theirs, env=case.environment(LOG=str(log)),
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    )  # fmt: skip
+    os.close(theirs)
+    wait_for(log.exists, process)
+    os.close(ours)
+    assert process.wait(LONGEST) == 1
+    assert case.written() == []
+
+
+@pytest.mark.slow
+def test_what_is_ignored_stays_ignored(case: Case) -> None:
+    """As `nohup` wants it."""
+    process = case.started(
+        "--output", case.out / "items.txt", rows="-",
+        stdin=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    wait_for(case.charged, process)
+    process.send_signal(signal.SIGHUP)
+    process.stdin.write(case.rows.read_bytes())
+    code, _ = ended(process)
+    assert code == 0
+    assert case.states() == ["done"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_signals_after_the_renames_tell_what_is_there(case: Case, times: int) -> None:
+    """Somebody else has the ledger locked, so that the run waits with its files in place."""
+    output, report = case.out / "items.txt", case.out / "report.json"
+    process = case.started("--output", output, "--report", report, rows="-", stdin=subprocess.PIPE)
+    wait_for(case.charged, process)
+    locked = sqlite3.connect(case.book, isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    process.stdin.write(case.rows.read_bytes())
+    process.stdin.close()
+    process.stdin = None
+    wait_for(report.exists, process)
+    process.send_signal(signal.SIGTERM)
+    complete = f"complete: the items in '{output}', the report in '{report}'"
+    if times == 2:
+        # Another one, as equal ones may be heard as one.
+        process.send_signal(signal.SIGINT)
+        code, said = ended(process)
+        assert code == 1
+        assert complete in said
+        assert "the ledger keeps this release as unfinished" in said
+    locked.execute("ROLLBACK")
+    locked.close()
+    if times == 1:
+        code, said = ended(process)
+        assert (code, said) == (1, f"dpsu: interrupted; {complete}\n")
+        assert case.states() == ["done"]
+    assert output.read_bytes() == case.items
+    assert json.loads(report.read_text())["released"] == 30_002
+
+
+@pytest.mark.slow
+def test_items_are_in_place_but_the_report_is_not(case: Case) -> None:
+    """The report is a pipe that nobody reads."""
+    output, report = case.out / "items.txt", case.out / "report"
+    os.mkfifo(report)
+    process = case.started("--output", output, "--report", report)
+    wait_for(output.exists, process)
+    process.send_signal(signal.SIGINT)
+    code, said = ended(process)
+    assert code == 1
+    assert f"complete: the items in '{output}'; perhaps in part: the report in '{report}'" in said
+    assert "the ledger keeps this release as unfinished" in said
+    assert output.read_bytes() == case.items
+    assert case.states() == ["unfinished"]
+    assert case.written() == ["items.txt", "report"]
+
+
+@pytest.mark.slow
+def test_items_cut_short_on_standard_output(case: Case) -> None:
+    report = case.out / "report.json"
+    process = case.started("--report", report, stdout=subprocess.PIPE)
+    select.select([process.stdout], [], [])
+    process.send_signal(signal.SIGTERM)
+    code, said = ended(process)
+    assert code == 1
+    assert said == (
+        f"dpsu: interrupted; perhaps in part: the items on standard output; not written: the report "
+        f"in '{report}'; the ledger keeps this release as unfinished\n"
+    )
+    assert case.written() == []
+
+
+@pytest.mark.parametrize("module", ["difflib", "click"])
+@pytest.mark.parametrize("start", [["-m", "dpsu"], ["-c", "from dpsu_command import run; run()"]])
+def test_ctrl_c_while_importing(case: Case, module: str, start: list[str]) -> None:
+    """A module that `dpsu` imports, and one that only its command line does, press Ctrl-C."""
+    (case.patches / f"{module}.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(600)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *start, "--version"],
+        env=case.environment(), capture_output=True, check=False, timeout=LONGEST,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"dpsu: interrupted; no output was written\n"
+
+
+def test_importing_the_library_changes_no_signals() -> None:
+    code = "import dpsu, dpsu.cli, signal; print(signal.getsignal(signal.SIGINT).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "default_int_handler\n"
+
+
+# Devices, pipes, links, modes and owners.
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[list[bytes]]:
+    got: list[bytes] = []
+
+    def read() -> None:
+        got.append(path.read_bytes())
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    yield got
+    thread.join(LONGEST)
+
+
+@pytest.mark.parametrize("name", ["items.txt", "items.parquet", "items"])
+def test_pipes_are_written_to(case: Case, name: str) -> None:
+    output, report = case.out / name, case.out / "report"
+    for pipe in (output, report):
+        os.mkfifo(pipe)
+    with reading(output) as items, reading(report) as words:
+        done = case.run("--output", output, "--report", report)
+    assert done.returncode == 0
+    assert stat.S_ISFIFO(output.stat().st_mode)
+    assert stat.S_ISFIFO(report.stat().st_mode)
+    assert b"30,002 items released" in words[0]
+    if name.endswith(".parquet"):
+        assert pa.parquet.read_table(pa.BufferReader(items[0])).num_rows == 30_002
+    else:
+        assert items[0] == case.items
+    assert case.states() == ["done"]
+
+
+@pytest.mark.slow
+def test_terminals_are_written_to(case: Case) -> None:
+    """A terminal is a device whose folder takes no files, so a failure destroys nothing."""
+    ours, theirs = pty.openpty()
+    got: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 1 << 16):
+                got.append(piece)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    done = case.run("--report", os.ttyname(theirs), "--output", case.out / "items.txt")
+    assert done.returncode == 0
+    os.close(theirs)
+    thread.join(LONGEST)
+    os.close(ours)
+    assert b"30,002 items released" in b"".join(got)
+
+
+def test_devices_stay_devices(case: Case) -> None:
+    device = case.out / "null"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        device.write_bytes(b"")
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    done = case.run("--report", device, "--output", device)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_ISCHR(device.stat().st_mode)
+    assert case.written() == ["null"]
+
+
+@pytest.mark.slow
+def test_links_are_followed(case: Case) -> None:
+    (case.out / "real").mkdir()
+    target = case.out / "real" / "items.txt"
+    for name, leads_to in (("there.txt", target), ("dangling.txt", case.out / "real" / "new.txt")):
+        target.write_text("what was there before")
+        link = case.out / name
+        link.symlink_to(leads_to)
+        assert case.run("--output", link).returncode == 0
+        assert link.is_symlink()
+        assert leads_to.read_bytes() == case.items
+    assert sorted(p.name for p in (case.out / "real").iterdir()) == ["items.txt", "new.txt"]
+
+
+@pytest.mark.slow
+def test_reports_to_where_standard_output_goes(case: Case) -> None:
+    """By a link like /dev/stdout, which no test should ever touch."""
+    link = case.out / "stdout"
+    link.symlink_to("/proc/self/fd/1")
+    with (case.out / "both").open("wb") as file:
+        file.write(b"a line before\n")
+        file.flush()
+        done = case.run("--output", case.out / "items.txt", "--report", link, stdout=file)
+    assert done.returncode == 0
+    assert (case.out / "both").read_bytes().startswith(b"a line before\n30,002 items released")
+    done = case.run("--report", link)
+    assert done.returncode == 2
+    assert b"written twice" in done.stderr
+    assert link.is_symlink()
+
+
+def test_a_replaced_file_hands_on_its_mode_and_owner(case: Case) -> None:
+    output = case.out / "items.txt"
+    output.write_text("")
+    output.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(output, 12345, 23456)
+    before = output.stat()
+    assert case.run("--output", output, "--report", case.out / "new").returncode == 0
+    after = output.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+    assert after.st_ino != before.st_ino
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE((case.out / "new").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.slow
+def test_comparisons_are_for_their_owner_alone(case: Case) -> None:
+    numbers, page = case.out / "numbers.json", case.out / "page.html"
+    page.write_text("an old page")
+    page.chmod(0o644)
+    done = subprocess.run(
+        [sys.executable, "-m", "dpsu", "compare", str(case.rows), "--epsilon", "1", "--delta", "1e-6",
+         "--mechanisms", "count-laplace", "--max-items", "2", "--json", str(numbers),
+         "--html", str(page)],
+        check=False, capture_output=True, timeout=LONGEST,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "NOT PRIVATE" in json.loads(numbers.read_text())
+    assert "an old page" not in page.read_text()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (numbers, page)} == {0o600}
+    found = dpsu.Comparison.from_json(numbers.read_text())
+    found.write_html(case.out / "other.html")
+    assert stat.S_IMODE((case.out / "other.html").stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+def test_other_commands_write_through_pipes_too(case: Case) -> None:
+    words, lexicon = case.folder / "words.txt", case.out / "words.txt"
+    words.write_text("a word\nanother\n")
+    pages = {
+        lexicon: ["tokenizer", str(words), "--as", "spacy", "--output"],
+        case.out / "page": ["plan", "--epsilon", "1", "--delta", "1e-6", "--users", "2000",
+                            "--items-per-user", "5", "--html"],
+    }  # fmt: skip
+    for path, arguments in pages.items():
+        os.mkfifo(path)
+        with reading(path) as got:
+            done = subprocess.run(
+                [sys.executable, "-m", "dpsu", *arguments, str(path)],
+                check=False, capture_output=True, timeout=LONGEST,
+            )  # fmt: skip
+            if done.returncode == 2:  # so that the reader ends
+                path.write_bytes(b"")
+        assert done.returncode in (0, 1), done.stderr
+        assert len(got[0]) > 20
+        assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_what_is_read_is_not_replaced(case: Case) -> None:
+    before = case.rows.read_bytes()
+    with case.rows.open("rb") as given:
+        process = case.started("--output", case.rows, rows="-", stdin=given)
+        code, said = ended(process)
+    assert code == 2
+    assert "is also read" in said
+    assert case.rows.read_bytes() == before
+
+
+def test_disks_and_sockets_are_refused(tmp_path: Path) -> None:
+    import socket
+
+    name = tmp_path / "socket.txt"
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(name))
+        with pytest.raises(dpsu.OutputError, match="it is a socket"):
+            released(["a"]).write(name)
+    assert stat.S_ISSOCK(name.stat().st_mode)
+
+
+# Items that would do something to whoever looks at them.
+
+
+def released(items: list[str]) -> dpsu.Release:
+    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="weighted-gaussian")
+    return dpsu.Release(plan, pa.array(items))
+
+
+NASTY = ["\x1b[2Jclear", "\x9b31mred", "\u202eevil", "bell\x07", "\u2028line", "ta\tb", "back\\slash",
+         "na\u200dme", "ünïcode", "\U000e0041tag"]  # fmt: skip
+HARMLESS = ["\\x1b[2Jclear", "\\x9b31mred", "\\u202eevil", "bell\\x07", "\\u2028line", "ta\\x09b",
+            "back\\\\slash", "na\u200dme", "ünïcode", "\\U000e0041tag"]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_terminals_are_shown_escapes_and_others_get_the_items(case: Case) -> None:
+    rows = "user,item\n" + "".join(f'u{u},"{item}"\n' for u in range(400) for item in NASTY)
+    case.rows.write_text(rows)
+    case.known.write_text("a\n")
+    piped = case.run()
+    expected = {item.replace("\\", "\\\\") for item in NASTY}
+    # An item of a line feed's kin is one line all the same: only line feeds end lines.
+    assert set(piped.stdout.decode().split("\n")[:-1]) == expected | {"a"}
+    ours, theirs = pty.openpty()
+    process = case.started(stdout=theirs)
+    os.close(theirs)
+    got = b""
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while piece := os.read(ours, 1 << 16):
+            got += piece
+    os.close(ours)
+    assert ended(process)[0] == 0
+    assert set(got.decode().split("\r\n")[:-1]) == {*HARMLESS, "a"}
+    assert b"\x1b" not in got
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'quoted", "plain", "a=b", "\uff1d1"]
+
+
+@pytest.mark.slow
+def test_cells_that_spreadsheets_would_run(case: Case) -> None:
+    case.known.write_text("".join(f"{item}\n" for item in FORMULAS if "\r" not in item))
+    output = case.out / "items.csv"
+    done = case.run("--output", output, "--csv-safe", "--counts", "--quiet")
+    assert done.returncode == 0, done.stderr
+    with output.open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["item", "noisy_users"]
+    cells = {row[0] for row in rows}
+    assert {"'=1+1", "'+1", "'-1", "'@x", "'\tx", "''quoted", "plain", "a=b", "'\uff1d1"} <= cells
+    # Numbers are numbers, whatever their sign.
+    assert all(row[1].lstrip("-").isdigit() for row in rows)
+    for arguments in (["--csv-safe"], ["--csv-safe", "--output", case.out / "x.txt"]):
+        done = case.run(*arguments)
+        assert done.returncode == 2
+        assert b"--csv-safe is for --output FILE.csv" in done.stderr
+
+
+def test_csv_safe_can_be_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    released(FORMULAS).write(path, csv_safe=True)
+    with path.open(newline="", encoding="utf-8") as file:
+        cells = [row[0] for row in csv.reader(file)][1:]
+    assert not any(cell[0] in "=+-@\t\r\uff1d" for cell in cells)
+    assert [cell[1:] if cell.startswith("'") else cell for cell in cells] == FORMULAS
+    released(FORMULAS).write(path)
+    with path.open(newline="", encoding="utf-8") as file:
+        assert [row[0] for row in csv.reader(file)][1:] == FORMULAS
+    with pytest.raises(dpsu.ParameterError, match="csv_safe is for"):
+        released(FORMULAS).write(tmp_path / "items.txt", csv_safe=True)
+
+
+def test_partial_files_are_locked_while_they_are_written(tmp_path: Path) -> None:
+    seen: list[list[Path]] = []
+    target = tmp_path / "items.txt"
+
+    def write(file: Any) -> None:
+        file.write(b"half")
+        file.flush()
+        (partial,) = tmp_path.iterdir()
+        seen.append([partial] if writing._abandoned(partial) else [])
+
+    writing.write_whole(target, write)
+    assert seen == [[]]
+    assert writing.leftovers(target) == []
+
+
+# No items, and what they needed.
+
+
+def test_no_items_are_explained(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("user,item\nu1,a\nu2,b\n")
+    report = tmp_path / "report.txt"
+    done = subprocess.run(
+        [sys.executable, "-m", "dpsu", "release", str(rows), "--mechanism", "count-laplace",
+         "--max-items", "1", "--epsilon", "1", "--delta", "1e-6", "--report", str(report)],
+        capture_output=True, check=True, text=True, timeout=LONGEST,
+    )  # fmt: skip
+    plan = dpsu.plan(mechanism="count-laplace", max_items=1, epsilon=1, delta=1e-6)
+    weight = plan.needed[0.5]
+    assert weight is not None
+    needs = f"An item needs {-int(-weight // 1):,} users who hold it, to be released with "
+    for told in (done.stderr, report.read_text()):
+        assert "0 items released" in told
+        assert f"{needs}probability 0.5; docs/guides/nothing-came-out.md tells what" in told
+    assert (Path(__file__).parents[3] / "docs" / "guides" / "nothing-came-out.md").exists()
+    released_some = released(["a"])
+    assert "nothing-came-out" not in released_some.report()
+
+
+@pytest.mark.parametrize("option", ["--output", "--report"])
+@pytest.mark.parametrize("given", ["folder", "glob", "spark", "duckdb", "journal"])
+def test_what_is_read_is_never_written(option: str, given: str, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    data = folder / "d.csv"
+    data.write_text("user,item\n" + "".join(f"u{u},a\n" for u in range(50)))
+    base = tmp_path / "q.duckdb"
+    with duckdb.connect(str(base)) as connection:
+        connection.execute("create table t as select 'u' as user, 'i' as item")
+    book = tmp_path / "ledger.db"
+    read, target = {
+        "folder": ([str(folder)], data),
+        "glob": ([f"{folder}/*.csv"], data),
+        "spark": ([str(data), "--engine", "spark"], data),
+        "duckdb": (["--source", f"duckdb:{base}", "--query", "select * from t"], base),
+        "journal": (
+            [str(data), "--ledger", str(book), "--dataset", "x", "--budget", "9,1e-3"],
+            Path(f"{book}-journal"),
+        ),
+    }[given]
+    before = target.read_bytes() if target.exists() else None
+    done = subprocess.run(
+        [sys.executable, "-m", "dpsu", "release", *read, "--epsilon", "1", "--delta", "1e-6",
+         option, str(target)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "is also read" in done.stderr or "must end in" in done.stderr
+    assert (target.read_bytes() if target.exists() else None) == before
+    assert not book.exists()

@@ -1,0 +1,253 @@
+"""What a cluster runs, without a cluster: the same items as the local engine, however it is cut."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpsu
+from dpsu.contributions.ids import Ids
+from dpsu.contributions.pairs import intern
+from dpsu.engines import local
+from dpsu.engines.cluster.conversations import course_of
+from dpsu.engines.cluster.messages import GIVEN, arrived, pack, sent, unpack
+from dpsu.engines.cluster.rounds import Ask, Listen
+from dpsu.engines.cluster.steps import FAILED, Blur, Count, Deal, Guarded, Job
+from dpsu.engines.local_rounds import LocalLooks
+from dpsu.inputs import public
+from dpsu.inputs.reading import read
+from dpsu.randomness.keys import Key
+from dpsu.randomness.noise import Noise
+from dpsu.rounds import Sieve
+from dpsu.runtime import threads
+from tests.support import clusters
+from tests.support import sieve_probes as looking
+
+KINDS = ("text-text", "int-int", "int-text", "text-int")
+
+
+def job_of(seed: int, table: pa.Table, buckets: int, **options: Any) -> Job:
+    known = {name: options[name] for name in ("prior", "public_items") if name in options}
+    plan = dpsu.plan(epsilon=4.0, delta=0.05, insecure_seed=seed, **options)
+    integral = pa.types.is_integer(table["item"].type)
+    return Job(
+        plan,
+        Key.from_insecure_seed(seed),
+        buckets,
+        pa.int64() if integral else pa.string(),
+        public.read_prior(known["prior"]) if "prior" in known else None,
+        public.read_public_items(known["public_items"]) if "public_items" in known else None,
+    )
+
+
+@pytest.mark.parametrize(("mechanism", "options"), clusters.OFFERED, ids=str)
+def test_steps_release_what_the_local_engine_releases(
+    mechanism: str, options: dict[str, Any]
+) -> None:
+    rng, cut = np.random.default_rng(3), random.Random(3)
+    found = 0
+    for seed, kind in zip(range(24), itertools.cycle(KINDS), strict=False):
+        table = clusters.random_table(rng, kind)
+        given = {"mechanism": mechanism, **options}
+        expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
+        job = job_of(seed, table, int(rng.integers(1, 7)), **given)
+        assert clusters.released(table, job, cut, int(rng.integers(1, 5))) == list(expected)
+        found += len(expected)
+    assert found > 50
+
+
+def test_counts_of_steps_are_those_of_the_local_engine() -> None:
+    """Users count in their buckets; noise is of the item, held or not."""
+    rng, cut = np.random.default_rng(5), random.Random(5)
+    for seed, kind in enumerate(KINDS):
+        table = clusters.random_table(rng, kind)
+        given: dict[str, Any] = {"mechanism": "weighted-gaussian", "max_items": 4}
+        given |= {"counts": True, "counts_items": 2}
+        expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
+        assert expected.counts is not None
+        job, items = job_of(seed, table, 3, **given), expected.values
+        dealt = list(Deal(job)(iter(table.to_batches(max_chunksize=7))))
+        counted = [
+            batch
+            for part in clusters.exchanged(dealt, 3, cut)
+            for batch in Count(job, items)(iter(part))
+        ]
+        nobody = pa.table({"item": items.cast(job.item_type), "number": [0] * len(items)})
+        sums = pa.concat_tables([nobody, pa.Table.from_batches(counted, nobody.schema)])
+        sums = sums.group_by("item").aggregate([("number", "sum")]).combine_chunks()
+        noisy = pa.Table.from_batches(Blur(job)(iter(sums.to_batches()))).to_pylist()
+        found = {row["item"]: row["number"] for row in noisy}
+        assert found == dict(zip(expected.items, expected.counts.to_pylist(), strict=True))
+
+
+def coarse(plan: dpsu.Plan) -> dpsu.Plan:
+    """The same in halves of a weight, so that most round to nothing, with boundaries noise crosses."""
+    assert isinstance(plan.selection, Sieve)
+    phases = tuple(
+        replace(phase, boundary=tuple(0.3 * bound for bound in phase.boundary))
+        for phase in plan.selection.phases
+    )
+    return replace(plan, selection=replace(plan.selection, fraction_bits=1, phases=phases))
+
+
+def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
+    """What a second reading of the sieve releases, with the noise of the key."""
+    plan, key = job.plan, job.key
+    assert isinstance(plan.selection, Sieve)
+    sieve = plan.selection
+    rows = read(table, user="user", item="item", count=None, counted=False, key=key)
+    pairs = intern(rows)
+    items = local.group(plan, pairs, key)[1]
+    scales = {look.round: sieve.scale(look) for look in sieve.looks()}
+
+    def looks() -> LocalLooks:
+        users, ordered, held = local.group(plan, pairs, key)
+        return LocalLooks(held, users, ordered, key)
+
+    def noise(round_: int) -> np.ndarray:
+        return Noise(key, items).rounded(round_, scales[round_])
+
+    released = looking.run(sieve, looks, noise, len(items), trap)[0]
+    return sorted(items.take(np.flatnonzero(released)).values.to_pylist())
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+@pytest.mark.parametrize("scouting", [0, 8])
+def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None:
+    """Being in a set is what counts, on one machine and on a cluster: noise may release it."""
+    rng, cut = np.random.default_rng(5), random.Random(5)
+    held_only = 0
+    for seed in range(12):
+        table = clusters.random_table(rng, KINDS[seed % 4], users=40)
+        options = {"mechanism": "sieve", "max_items": 6, "scout_items": scouting, "rounds": 5}
+        job = job_of(seed, table, int(rng.integers(1, 5)), **options)
+        job = replace(job, plan=coarse(job.plan))
+        careful = read_again(table, job, None)
+        rows = read(table, user="user", item="item", count=None, counted=False, key=job.key)
+        assert local.run(job.plan, intern(rows), job.key).to_pylist() == careful
+        assert clusters.released(table, job, cut, 2) == careful
+        held_only += careful != read_again(table, job, "positive weight instead of membership")
+    assert held_only > 5
+
+
+def test_public_knowledge_travels() -> None:
+    rng, cut = np.random.default_rng(4), random.Random(4)
+    for seed in range(10):
+        table = clusters.random_table(rng, "int-text")
+        prior = {f"ü {k}": k for k in range(40)}
+        given: dict[str, Any] = {"mechanism": "weighted-gaussian", "max_items": 3, "prior": prior}
+        expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
+        assert clusters.released(table, job_of(seed, table, 3, **given), cut) == list(expected)
+        for mechanism in ("weighted-gaussian", "sieve"):
+            given = {"mechanism": mechanism, "max_items": 3, "public_items": ["ü 1", "nobody's"]}
+            whole = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
+            job = job_of(seed, table, 3, **given)
+            rest = set(whole.items) - {"ü 1", "nobody's"}
+            assert set(clusters.released(table, job, cut)) == rest
+
+
+def test_steps_can_be_sent_and_say_nothing_of_the_key() -> None:
+    table = clusters.random_table(np.random.default_rng(1), "text-text")
+    job = job_of(1, table, 2, mechanism="sieve", max_items=4, rounds=3)
+    course = course_of(job.plan)
+    assert course is not None
+    for step in (Deal(job), Ask(job, course, 1), Listen(job, course, 2)):
+        guarded = Guarded(step)
+        again = pickle.loads(pickle.dumps(guarded))
+        assert again.step.job.key == job.key
+        assert guarded.__name__.startswith("dpsu_")
+        for text in (repr(step), repr(guarded), repr(job)):
+            assert "Key" not in text
+            assert job.key.secret.hex() not in text
+
+
+def test_failures_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORKERS", threads.WORKERS)  # a step takes one thread
+
+    def fails(batches: Any) -> Any:
+        yield next(batches)
+        raise ValueError("alice bought a gun")
+
+    with pytest.raises(RuntimeError, match=FAILED) as caught:
+        list(Guarded(fails)(iter([1])))
+    assert "unexpected ValueError at test_steps.py" in str(caught.value)
+    assert "alice" not in repr(caught.value)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+def test_lost_and_strange_messages_are_noticed() -> None:
+    """A message that does not come must stop the job: it would pass for 'everything is released'."""
+    table = clusters.random_table(np.random.default_rng(2), "int-int")
+    job = job_of(2, table, 3, mechanism="sips", max_items=4)
+    course, cut = course_of(job.plan), random.Random(1)
+    assert course is not None
+    now = clusters.exchanged(Deal(job)(iter(table.to_batches())), 1, cut)
+    for turn in range(2):
+        asked = list(Ask(job, course, turn)(iter(now[0])))
+        if turn == 1:
+            parcels = list(arrived(asked))
+            given = next(p for p in parcels if p.kind == GIVEN)
+            fewer = [p for p in parcels if p is not given]
+            stranger = given._replace(sender=99)
+            for wrong in (fewer, [*fewer, stranger]):
+                with pytest.raises(AssertionError, match="lost or misled"):
+                    list(Listen(job, course, turn)(iter(list(sent(wrong)))))
+        told = list(Listen(job, course, turn)(iter(clusters.exchanged(asked, 1, cut)[0])))
+        now = clusters.exchanged(told, 1, cut)
+    assert len(list(arrived(now[0]))) > 0
+    kept = [p for p in arrived(now[0]) if p.kind != "heard"]
+    with pytest.raises(AssertionError, match="lost or misled"):
+        list(Ask(job, course, 2)(iter(list(sent(kept)))))
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sips", "reroute"])
+def test_too_many_users_are_refused_over_all_buckets(mechanism: str) -> None:
+    table = pa.table({"user": list(range(50)), "item": ["a"] * 50})
+    job = job_of(1, table, 5, mechanism=mechanism)
+    for most, refused in ((50, False), (49, True)):
+        bounded = replace(job, plan=replace(job.plan, max_users=most))
+        if refused:
+            with pytest.raises(dpsu.DataError, match="more users than") as caught:
+                clusters.released(table, bounded, random.Random(1))
+            assert "50" not in str(caught.value)
+        else:
+            clusters.released(table, bounded, random.Random(1))
+
+
+def test_rows_without_user_or_item() -> None:
+    table = pa.table({"user": ["a", None, "b"], "item": [None, "x", "y"]})
+    job = job_of(1, table, 1, mechanism="weighted-gaussian")
+    (parcel,) = arrived(Deal(job)(iter(table.to_batches())))
+    assert unpack(parcel.data)["users"].to_pylist() == ["b"]
+    with pytest.raises(dpsu.DataError, match="some rows have no 'user'"):
+        list(Deal(replace(job, strict=True))(iter(table.to_batches())))
+
+
+def test_columns_of_any_type_and_length_travel() -> None:
+    columns = {
+        "text": pa.array(["a", "", "ü\n"], pa.large_string()),
+        "none": pa.array([], pa.int64()),
+        "numbers": np.arange(7, dtype=np.float64)[::2],
+    }
+    found = unpack(pack(columns))
+    assert found["text"].to_pylist() == ["a", "", "ü\n"]
+    assert found["none"].to_pylist() == []
+    assert found["numbers"].to_pylist() == [0, 2, 4, 6]
+
+
+def test_buckets_are_even_and_depend_on_the_key() -> None:
+    ids = Ids(pa.array([f"id {k}" for k in range(20_000)], pa.large_string()))
+    table = pa.table({"user": ["a"], "item": ["b"]})
+    first, second = (job_of(seed, table, 16, mechanism="sips") for seed in (1, 2))
+    sizes = np.bincount(first.bucket_of(ids, "user"), minlength=16)
+    assert sizes.min() > 1000
+    assert (first.bucket_of(ids, "user") != second.bucket_of(ids, "user")).mean() > 0.8
+    assert (first.bucket_of(ids, "user") != first.bucket_of(ids, "item")).mean() > 0.8

@@ -1,0 +1,293 @@
+"""Queries give the release that their rows give, in streams, and say nothing of their values."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import dpsu
+from dpsu.inputs import sql
+from dpsu.inputs.reading import wanted
+from tests.docs.test_docs import blocks
+from tests.privacy.test_leaks import MARK, assert_clean, chain
+from tests.support import servers
+from tests.unit.inputs.test_inputs import SETTINGS, arrow, make_rows
+
+ROOT = Path(__file__).resolve().parents[3]
+KINDS = ["duckdb", "postgresql"]
+Sources = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str | None]:
+    with servers.postgres() as uri:
+        if uri is not None:
+            execute(uri, *statements("text"), *statements("int"), *LEAKY)
+        yield uri
+
+
+@pytest.fixture(scope="module")
+def source(postgres: str | None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    file = tmp_path_factory.mktemp("sql") / "rows.db"
+    with duckdb.connect(file) as connection:
+        for statement in (*statements("text"), *statements("int"), *LEAKY):
+            connection.execute(statement)
+
+    def of(kind: str) -> str:
+        if kind == "duckdb":
+            return f"duckdb:{file}"
+        if postgres is None:
+            pytest.skip(servers.MISSING)
+        return postgres
+
+    return of
+
+
+def execute(uri: str, *wanted: str) -> None:
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in wanted:
+            cursor.execute(statement)
+
+
+def statements(kind: str) -> list[str]:
+    type_ = "text" if kind == "text" else "bigint"
+    rows = ", ".join(f"('{u}', '{i}')" for u, i in make_rows(kind))
+    return [
+        f'create table {kind}s ("user" {type_}, item {type_})',
+        f"insert into {kind}s values {rows}",
+    ]
+
+
+LEAKY = [
+    "create table leaky (person text, thing text, n bigint)",
+    f"insert into leaky values ('{MARK} person', '{MARK} thing', 914), (null, '{MARK}', 0)",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("values", ["text", "int"])
+def test_a_query_gives_the_release_of_its_rows(source: Sources, kind: str, values: str) -> None:
+    rows = make_rows(values)
+    query = dpsu.Query(source(kind), f'select item, 1 as other, "user" from {values}s -- all;\n')
+    for mechanism in ("sieve", "policy-gaussian", "greedy"):
+        options = SETTINGS | {"mechanism": mechanism}
+        expected = dpsu.release(arrow(rows), **options)
+        assert len(expected) > 3
+        assert dpsu.release(query, **options).items == expected.items
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_texts_and_grams_of_a_query(source: Sources, kind: str) -> None:
+    rows = make_rows("text")
+    grouped = 'select "user", item, count(*) as n from texts group by 1, 2'
+    options = SETTINGS | {"mechanism": "greedy"}
+    found = dpsu.release(dpsu.Query(source(kind), grouped), count="n", **options)
+    assert found.items == dpsu.release(arrow(rows), **options).items
+    told = dpsu.Query(source(kind), "select \"user\", item || ' again' as body from texts")
+    table = pa.table({"user": [u for u, _ in rows], "body": [f"{i} again" for _, i in rows]})
+    words = dpsu.release(told, text="body", ngrams="1-2", **SETTINGS)
+    assert len(words) > 3
+    assert words.items == dpsu.release(table, text="body", ngrams="1-2", **SETTINGS).items
+    grams = dpsu.ngrams(told, text="body", longest=2, **SETTINGS)
+    assert grams.items == dpsu.ngrams(table, text="body", longest=2, **SETTINGS).items
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_result_is_an_empty_release(source: Sources, kind: str) -> None:
+    query = dpsu.Query(source(kind), 'select "user", item from ints where false')
+    with pytest.warns(dpsu.DataWarning):
+        assert dpsu.release(query, epsilon=1, delta=1e-5).items == ()
+
+
+@pytest.mark.slow
+def test_a_server_that_stops_in_the_middle_is_named() -> None:
+    with servers.postgres() as uri:
+        if uri is None:
+            pytest.skip(servers.MISSING)
+        many = "select i::text as u, 'x' as i from generate_series(1, 30000000) i"
+        tables = dpsu.Query(uri, many).tables(wanted("u", "i", None))
+        assert len(next(tables)()) == 0
+        assert len(next(tables)()) > 0
+    with pytest.raises(dpsu.DataError, match="server went away"):
+        sum(len(read()) for read in tables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_streamed(source: Sources, kind: str) -> None:
+    """Ten times the result must not need more memory than the few batches that are under way."""
+    numbers = "range(1, {n}) t(i)" if kind == "duckdb" else "generate_series(1, {n}) i"
+    code = (
+        "import os, resource, sys, dpsu, pyarrow\n"
+        "from dpsu.inputs.reading import wanted\n"
+        "query = dpsu.Query(os.environ['SOURCE'], sys.argv[1])\n"
+        "sizes = [len(read()) for read in query.tables(wanted('u', 'i', None))]\n"
+        "print(len(sizes), sum(sizes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    peaks = []
+    for rows in (500_000, 5_000_000):
+        counted = numbers.format(n=rows)
+        wanted = f"select 'somebody ' || i as u, 'a long item ' || i as i from {counted}"
+        done = subprocess.run(
+            [sys.executable, "-c", code, wanted], capture_output=True, text=True, check=True,
+            env=os.environ | {"SOURCE": source(kind)}, timeout=300,
+        )  # fmt: skip
+        batches, total, peak = map(int, done.stdout.split())
+        assert batches > 2
+        assert total >= rows - 1
+        peaks.append(peak)
+    # The result of the second is about 200 MB.
+    assert peaks[1] - peaks[0] < 80_000
+
+
+WRONG = [
+    ("selec person, thing from leaky", "ParameterError", "query: "),
+    ("select person, thing from nowhere", "ParameterError", "there is no table"),
+    ("select person, thing, nothing from leaky", "ParameterError", "there is no column"),
+    ("select person, n from leaky", "ParameterError", "there is no column 'thing' in the query"),
+    ("select person, thing, 1 as thing from leaky", "ParameterError", "column"),
+    ("select person, cast(thing as integer) as thing from leaky", "DataError", "failed while"),
+    ("select person, cast(person as date) as thing from leaky", "DataError", "must be text or int"),
+    ("select person, thing from leaky; select 1", "ParameterError", "one SELECT"),
+    ("delete from leaky", "ParameterError", "one SELECT"),
+    ("create table other (n int)", "ParameterError", "one SELECT"),
+    ("copy leaky to '{folder}/written.csv'", "ParameterError", "one SELECT"),
+    ("select person, 0.5 as thing from leaky", "DataError", "must be text or integers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("query", "type_", "words"), WRONG)
+def test_errors_name_the_mistake_and_no_value(
+    source: Sources, kind: str, query: str, type_: str, words: str, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    given = dpsu.Query(source(kind), query.format(folder=tmp_path))
+    with pytest.raises(dpsu.DpsuError) as caught:
+        dpsu.release(given, user="person", item="thing", epsilon=1, delta=1e-5)
+    assert type(caught.value).__name__ == type_
+    assert words in str(caught.value)
+    assert_clean(chain(caught.value))
+    assert caught.value.__context__ is None
+    assert list(tmp_path.iterdir()) == []
+    assert rows_of_leaky(source(kind)) == 2
+
+
+def rows_of_leaky(uri: str) -> int:
+    read = dpsu.Query(uri, "select person, thing from leaky").tables(
+        wanted("person", "thing", None)
+    )
+    return sum(len(table()) for table in read)
+
+
+def test_passwords_are_told_to_nobody(source: Sources, capfd: Any) -> None:
+    uri = source("postgresql")
+    wrong = uri.replace(servers.PASSWORD, f"{MARK}wrong")
+    elsewhere = uri.replace("127.0.0.1", "127.0.0.1:1").partition("/postgres")[0]
+    for broken in (wrong, elsewhere, f"postgresql://{MARK}:{MARK}@[::1/x?password={MARK}"):
+        query = dpsu.Query(broken, "select 1")
+        assert_clean(repr(query) + str(query) + query.shown)
+        with pytest.raises(dpsu.DataError, match="cannot connect") as caught:
+            dpsu.release(query, epsilon=1, delta=1e-5)
+        assert_clean(chain(caught.value))
+    options = ("--epsilon", "2", "--delta", "1e-4", "--verbose")
+    done = command(
+        "release", "--source", uri, "--query", 'select "user", item from texts', *options
+    )
+    assert done.returncode == 0
+    assert MARK not in done.stdout + done.stderr
+    assert OWNER_IN_URI not in done.stdout + done.stderr
+
+
+OWNER_IN_URI = f"{servers.OWNER}:"
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dpsu", *arguments],
+        capture_output=True, check=False, text=True, timeout=300,
+    )  # fmt: skip
+
+
+def test_queries_in_the_shell(source: Sources) -> None:
+    given = ("--epsilon", "2", "--delta", "1e-6", "--mechanism", "weighted-gaussian", "--quiet")
+    asked = ("--source", source("duckdb"), "--query", "select person, thing from (select range as "
+             "person from range(300)), (values ('bread'), ('milk')) t(thing)")  # fmt: skip
+    done = command("release", *asked, "--user", "person", "--item", "thing", *given)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "bread\nmilk\n", "")
+    said = ("--user", "person", "--text", "thing", "--longest", "1", *given[:4], "--quiet")
+    assert command("ngrams", *asked, *said).stdout == "bread\nmilk\n"
+    for arguments, words in (
+        ((), "Missing argument"),
+        (asked[:2], "go together"),
+        (("x.csv", *asked), "not both"),
+        (("--source", "mysql://x", "--query", "select 1"), "source must be"),
+        (("--source", "duckdb:nowhere.db", "--query", "select 1"), "there is no file"),
+    ):
+        done = command("release", *arguments, *given)
+        assert done.returncode == 2
+        assert words in done.stderr
+
+
+def test_what_is_no_query() -> None:
+    for source in ("", f"http://{MARK}", "duckdb", None):
+        with pytest.raises(dpsu.ParameterError, match="source must be") as caught:
+            dpsu.Query(source, "select 1")  # type: ignore[arg-type]
+        assert_clean(chain(caught.value))
+    with pytest.raises(dpsu.ParameterError, match="query is empty"):
+        dpsu.Query("duckdb:x.db", "  ")
+
+
+def test_files_that_are_no_databases(tmp_path: Path) -> None:
+    (tmp_path / "false.db").write_text(f"{MARK}\n" * 1000)
+    with pytest.raises(dpsu.DataError, match="cannot be opened") as caught:
+        dpsu.release(dpsu.Query(f"duckdb:{tmp_path}/false.db", "select 1"), epsilon=1, delta=1e-5)
+    assert_clean(chain(caught.value))
+
+
+def test_drivers_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    with pytest.raises(dpsu.MissingLibraryError, match=r"dpsu\[postgres\]"):
+        dpsu.release(dpsu.Query("postgresql://x/y", "select 1"), epsilon=1, delta=1e-5)
+
+
+def test_codes_of_errors_are_known_by_class() -> None:
+    assert {len(code) for code in sql.SQLSTATES} == {2, 5}
+
+
+def test_the_examples_of_the_guide_run(
+    source: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = ROOT / "docs" / "guides" / "sql.md"
+    with duckdb.connect(tmp_path / "shop.db") as shop:
+        shop.execute(
+            "create table visits as select range // 2 as person, 'bread' as product from range(600)"
+        )
+    first, second = (
+        b.replace("dpsu ", f"{sys.executable} -m dpsu ", 1) for b in blocks(guide, "sh")
+    )
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["bash", "-ec", first], check=True, timeout=300)
+    assert Path("items.txt").read_text() == "bread\n"
+    space: dict[str, Any] = {}
+    exec(compile(blocks(guide, "python")[0], "sql.md", "exec"), space)
+    assert space["result"].items == ("bread",)
+    uri = source("postgresql")
+    execute(
+        uri,
+        "create table visits as select gen_random_uuid() as person_id, 'milk' as product, 2025 as "
+        "year from generate_series(1, 300)",
+    )
+    typed = second.replace("postgresql://analyst@db.example.org/shop", f"'{uri}'")
+    subprocess.run(["bash", "-ec", typed], check=True, timeout=300)
+    assert Path("items.txt").read_text() == "milk\n"

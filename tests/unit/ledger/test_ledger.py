@@ -1,0 +1,995 @@
+"""The ledger: what is charged, what is refused, what is kept, and what no kill can undo."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import multiprocessing
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from scipy.stats import norm
+
+import dpsu
+from dpsu.ledger.ledger import Ledger
+from dpsu.privacy.guarantee import Privacy
+from tests.docs.test_docs import blocks
+from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, table
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
+
+ROOT = Path(__file__).resolve().parents[3]
+VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(500)}
+SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.db")
+
+
+def charge(ledger: Ledger, times: int = 1, **options: Any) -> None:
+    with ledger.spending("visits", budget=(3, 1e-5)) as open_:
+        for _ in range(times):
+            open_.charge(dpsu.plan(**({"epsilon": 1, "delta": 1e-6} | options)))
+
+
+# What the ledger allows, refuses and says.
+
+
+def test_releases_are_charged_until_both_accounts_are_full(ledger: Ledger) -> None:
+    charge(ledger, 3, mechanism="greedy")
+    with pytest.raises(
+        dpsu.BudgetError, match=r"costs \(1, 1e-06\), and of the budget \(3, 1e-05\)"
+    ):
+        charge(ledger, mechanism="greedy")
+    assert len(ledger.account("visits").releases) == 3
+    gaussian = Ledger(ledger.path.with_name("other.db"))
+    with pytest.raises(dpsu.BudgetError):
+        charge(gaussian, 100)
+    entries = gaussian.account("visits").releases
+    assert len(entries) == 9  # by sums there would be room for three
+    shift = entries[0].cost.shift
+    assert shift is not None
+    for times, fits in ((9, True), (10, False)):
+        mu = math.sqrt(times * shift.squared)
+        tails = norm.sf(3 / mu - mu / 2), norm.sf(3 / mu + mu / 2)
+        assert (tails[0] - math.exp(3) * tails[1] + times * shift.novel <= 1e-5) == fits
+
+
+def test_budgets_are_set_once_and_changed_on_purpose(ledger: Ledger) -> None:
+    with pytest.raises(dpsu.ParameterError, match="has no dataset 'visits'; a new one needs"):
+        ledger.spending("visits").charge(dpsu.plan(epsilon=1, delta=1e-6))
+    charge(ledger)
+    ledger.spending("visits").charge(dpsu.plan(epsilon=1, delta=1e-6))
+    for budget in ((4, 1e-5), (3, 1e-6)):
+        with pytest.raises(dpsu.ParameterError, match=r"is \(3, 1e-05\); to change it, say dpsu"):
+            ledger.spending("visits", budget=budget).charge(dpsu.plan(epsilon=1, delta=1e-6))
+    with pytest.raises(dpsu.ParameterError, match="did you mean 'visits'"):
+        ledger.spending("vists").charge(dpsu.plan(epsilon=1, delta=1e-6))
+    ledger.set_budget("visits", (1.5, 1e-5))
+    assert ledger.account("visits").budget == Privacy(1.5, 1e-5)
+    with pytest.raises(dpsu.BudgetError):
+        ledger.spending("visits").charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+    with pytest.raises(dpsu.ParameterError, match="has no dataset"):
+        ledger.set_budget("else", (3, 1e-5))
+    assert len(ledger.account("visits").releases) == 2
+    assert ledger.datasets() == ["visits"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"insecure_seed": 1}, {"mechanism": "greedy", "calibration": "paper", "allow_unproven": True}],
+)
+def test_what_has_no_guarantee_is_not_recorded(ledger: Ledger, options: dict[str, Any]) -> None:
+    with pytest.raises(dpsu.ParameterError, match="this release has none"):
+        charge(ledger, **options)
+    candidates: list[dict[str, Any]] = [
+        {"mechanism": "sieve"},
+        {"mechanism": "greedy", "calibration": "paper", "allow_unproven": True},
+    ]
+    with pytest.raises(dpsu.ParameterError, match="this release has none"):
+        dpsu.select(
+            VISITS, candidates, epsilon=1, delta=1e-6, ledger=ledger, dataset="v", budget=(3, 1e-5)
+        )
+    assert not ledger.path.exists()
+
+
+def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
+    book = tmp_path / "ledger.db"
+    for options, words in (
+        ({"dataset": "visits"}, "goes with the file of a ledger"),
+        ({"budget": (1, 1e-5)}, "goes with the file of a ledger"),
+        ({"ledger": book}, "a ledger needs dataset"),
+        ({"ledger": book, "dataset": ""}, "1 to 200 characters"),
+        ({"ledger": book, "dataset": "a\nb"}, "printable"),
+        ({"ledger": book, "dataset": "a "}, "printable"),
+        ({"ledger": book, "dataset": "a", "budget": 3}, "two numbers"),
+        ({"ledger": book, "dataset": "a", "budget": (3, 2)}, "budget: delta=2 is out of range"),
+        ({"ledger": book, "dataset": "a", "budget": ("3", 1e-5)}, "budget: epsilon='3' is not"),
+        ({"ledger": book, "dataset": "a", "budget": {3: 1e-5}}, "two numbers"),
+        ({"ledger": book, "dataset": "a", "budget": (10**400, 1e-5)}, "out of range"),
+        ({"ledger": book, "dataset": ["a"]}, "1 to 200 characters"),
+        ({"ledger": book, "dataset": 5}, "1 to 200 characters"),
+        ({"ledger": 5, "dataset": "a"}, "name of a file, not a int"),
+        ({"ledger": b"ledger.db", "dataset": "a"}, "name of a file, not a bytes"),
+        ({"ledger": "a\0b", "dataset": "a"}, "not a valid file name"),
+        ({"ledger": book, "dataset": "a", "budget": (3, 1e-5), "progress": 5}, "not a function"),
+        ({"ledger": Ledger(book).spending("a"), "dataset": "b"}, "drop dataset"),
+    ):  # fmt: skip
+        with pytest.raises(dpsu.ParameterError, match=words):
+            dpsu.release(VISITS, epsilon=1, delta=1e-6, **options)
+    given: dict[str, Any] = {"ledger": book, "dataset": "a", "budget": (3, 1e-5), "delta": 1e-6}
+    too_large: list[Any] = [10**400, -(10**400), 10**9999, Fraction(10**400), math.nan]
+    for epsilon in too_large:
+        with pytest.raises(dpsu.ParameterError, match=r"epsilon=.{0,99} is "):
+            dpsu.release(VISITS, epsilon=epsilon, **given)
+    for size in (10**400, 10**9999):
+        with pytest.raises(dpsu.ParameterError, match=r"max_items=.{0,99} is "):
+            dpsu.release(VISITS, epsilon=1, max_items=size, **given)
+    with pytest.raises(dpsu.ParameterError, match="not a function"):
+        dpsu.ngrams(VISITS, text="t", epsilon=1, progress=5, **given)  # type: ignore[arg-type]
+    assert not book.exists()
+    for wrong in (["a"], None, 5):
+        with pytest.raises(dpsu.ParameterError, match="1 to 200 characters"):
+            Ledger(book).set_budget(wrong, (3, 1e-5))  # type: ignore[arg-type]
+    with pytest.raises(dpsu.ParameterError, match="two numbers"):
+        Ledger(book).set_budget("a", None)  # type: ignore[arg-type]
+    assert not book.exists()
+
+
+def test_every_way_to_release_is_charged(ledger: Ledger) -> None:
+    given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (20, 1e-3)}
+    privacy: dict[str, Any] = {"epsilon": 3, "delta": 1e-5}
+    assert len(dpsu.release(VISITS, **privacy, **SURE, **given)) == 2
+    dpsu.ngrams(
+        {u: " ".join(i) for u, i in VISITS.items()}, text="t", longest=1, **privacy, **given
+    )
+    dpsu.select(VISITS, [SURE], **privacy, **given)
+    dpsu.release(VISITS, mechanism="auto", auto_budget=0.1, **privacy, **given)
+    entries = ledger.account("visits").releases
+    assert [e.mechanism for e in entries] == ["weighted-gaussian", "ngrams", "select", "auto"]
+    assert [e.cost.shift is None for e in entries] == [False, False, True, True]
+    assert {e.state for e in entries} == {"done"}
+    assert {e.cost.privacy for e in entries} == {Privacy(3.0, 1e-5)}
+    assert dpsu.Plan.from_json(str(entries[0].plan)) == dpsu.plan(**privacy, **SURE)
+
+
+def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
+    with pytest.raises(dpsu.DataError):
+        dpsu.release([("a", 1), ("b", 0.5)], epsilon=1, delta=1e-6, strict=True, **given)
+    with contextlib.suppress(ZeroDivisionError), ledger.spending("visits") as open_:
+        dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
+        _ = 1 / 0
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 2
+
+
+def test_what_was_not_finished_counts(ledger: Ledger) -> None:
+    """Three releases that never came to an end leave no room for a fourth."""
+    open_ = ledger.spending("visits", budget=(3, 1e-5))
+    for _ in range(3):
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+    assert {e.state for e in ledger.account("visits").releases} == {"unfinished"}
+    with pytest.raises(dpsu.BudgetError):
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+
+
+def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "ledger": ledger,
+        "dataset": "visits",
+        "budget": (3, 1e-5),
+        "epsilon": 1,
+        "delta": 1e-6,
+    }
+    (tmp_path / "rows.csv").write_text("user,item\na,b\n")
+    pa.parquet.write_table(table(), tmp_path / "rows.parquet")
+    (tmp_path / "empty.db").touch()
+    for data in (
+        tmp_path / "nowhere.csv", tmp_path / "rows.csv", [tmp_path / "rows.parquet"], table(),
+        dpsu.Query(f"duckdb:{tmp_path}/nowhere.db", "select 1"),
+    ):  # fmt: skip
+        with pytest.raises(dpsu.ParameterError, match="there is no"):
+            dpsu.release(data, user="usr", **given)
+    with pytest.raises(dpsu.DpsuError, match=r"no\.json"):
+        dpsu.release(VISITS, text="t", tokenizer=str(tmp_path / "no.json"), **given)
+    with pytest.raises(dpsu.ParameterError, match="tune_fraction"):
+        dpsu.select(VISITS, [SURE], tune_fraction=2.0, **given)
+    assert not ledger.path.exists()
+
+
+def test_what_is_not_a_ledger(tmp_path: Path) -> None:
+    for name, content in (("text", b"user,item\n" * 999), ("empty", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(dpsu.LedgerError):
+            Ledger(tmp_path / name).datasets()
+    with pytest.raises(dpsu.LedgerError, match="not a ledger"):
+        charge(Ledger(tmp_path / "text"))
+    assert (tmp_path / "text").read_bytes() == b"user,item\n" * 999
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("create table t (n int)")
+    connection.close()
+    with pytest.raises(dpsu.LedgerError, match="not a ledger of dpsu"):
+        charge(Ledger(tmp_path / "other.db"))
+    with pytest.raises(dpsu.LedgerError, match="there is no ledger"):
+        Ledger(tmp_path / "nowhere.db").account("visits")
+    with pytest.raises(dpsu.LedgerError):
+        charge(Ledger(tmp_path / "no" / "ledger.db"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from entries", "update entries set content = '{}'", "update entries set number = 9",
+        "insert or replace into entries values (1, '{}', '')", "insert into entries values (9, 1, 1)",
+        "insert or ignore into entries (content, hash) values ('{}', '')",
+        "update or replace entries set number = 1 where number = 2",
+    ],
+)  # fmt: skip
+def test_nothing_on_record_can_be_taken_back(ledger: Ledger, statement: str) -> None:
+    charge(ledger)
+    before = ledger.head
+    connection = sqlite3.connect(ledger.path)
+    with pytest.raises(sqlite3.IntegrityError, match="are kept"):
+        connection.execute(statement)
+    connection.close()
+    assert ledger.head == before
+
+
+def test_a_mark_that_cannot_be_made_does_not_cost_the_release(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Ledger, number: int, kind: str) -> None:
+        raise dpsu.LedgerError("the disk is full")
+
+    monkeypatch.setattr(Ledger, "_close", broken)
+    with pytest.warns(dpsu.DataWarning, match="stays on record as unfinished"):
+        found = dpsu.release(
+            VISITS, epsilon=1, delta=1e-6, ledger=ledger, dataset="visits", budget=(3, 1e-5), **SURE
+        )
+    assert len(found) == 2
+
+
+def test_the_file_holds_plans_and_nothing_of_the_data(tmp_path: Path) -> None:
+    file = tmp_path / "in.parquet"
+    pa.parquet.write_table(table(), file)
+    book = tmp_path / "ledger.db"
+    given: dict[str, Any] = {"ledger": book, "dataset": "visits", "budget": (9, 1e-3)}
+    common = dpsu.release(file, epsilon=3, delta=1e-5, counts=True, **given)
+    assert "common 1" in common
+    bad = {f"{MARK} 1": [MARK], f"{MARK} 2": [0.5]}
+    with pytest.raises(dpsu.DataError):
+        dpsu.release(bad, epsilon=1, delta=1e-9, strict=True, **given)
+    said = book.read_bytes().decode("latin-1")
+    assert_clean(said)
+    assert "common" not in said
+    assert "in.parquet" not in said
+    assert str(NUMBER * 4) not in said
+    for entry in Ledger(book).account("visits").releases:
+        assert_clean(repr(entry) + str(entry.plan))
+    assert [p.name for p in tmp_path.iterdir() if "ledger" in p.name] == ["ledger.db"]
+
+
+# Names: a ledger is one file on a disk, whatever it is called.
+
+
+SPECIAL = [":memory:", "", ":", "file:l.db", "file:l.db?mode=memory", "file::memory:", "FILE:x"]
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_names_that_keep_nothing_are_refused(
+    run: Run,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text("user,item\na,b\n")
+    named = ("--dataset", "visits", "--budget", "3,1e-5")
+    before = sorted(tmp_path.iterdir())
+    for arguments in (
+        ("release", "rows.csv", "--epsilon", "1", "--delta", "1e-6", "--ledger", name, *named),
+        ("ledger", name),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert "does not name a file that stays" in err
+    with pytest.raises(dpsu.ParameterError, match="does not name a file that stays"):
+        dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=name, dataset="a", budget=(3, 1e-5))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+NAMES = [
+    "ledger.db", "./ledger.db", "sub/../ledger.db", "a b.db", "a?mode=memory", "a#b%41.db", "~",
+    "~/l.db", "./:memory:", "./file:l.db", "link.db", "dangling.db", "folder/l.db", "tückisch.db",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_a_ledger_is_called_it_is_found_again(
+    run: Run,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text("user,item\na,b\n")
+    for folder in ("sub", "real") + (("~",) if name == "~/l.db" else ()):
+        (tmp_path / folder).mkdir()
+    charge(Ledger(tmp_path / "real" / "old.db"))
+    (tmp_path / "link.db").symlink_to(tmp_path / "real" / "old.db")
+    (tmp_path / "dangling.db").symlink_to(tmp_path / "real" / "new.db")
+    (tmp_path / "folder").symlink_to(tmp_path / "real")
+    code, _, err = run(
+        "release", "rows.csv", "--epsilon", "1", "--delta", "1e-6", "--mechanism", "greedy",
+        "--ledger", name, "--dataset", "visits", "--budget", "3,1e-5",
+    )  # fmt: skip
+    assert code == 0, err
+    code, out, _ = run("ledger", name, "--json")
+    assert code == 0
+    releases = json.loads(out)["datasets"][0]["releases"]
+    assert len(releases) == (2 if name == "link.db" else 1)
+    assert Path(name).is_file()
+    # Only what was there and the one ledger, and not a second by another name.
+    ledgers = {path.resolve() for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(ledgers) == (2 if name == "link.db" else 3)
+
+
+def test_a_ledger_stays_where_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    book = Ledger("ledger.db")
+    monkeypatch.chdir(tmp_path / "other")
+    charge(book)
+    assert (tmp_path / "ledger.db").is_file()
+    assert not list((tmp_path / "other").iterdir())
+    assert book.path == (tmp_path / "ledger.db").resolve()
+
+
+def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/null"), Path("/dev/zero")):
+        for act in (lambda: Ledger(path).datasets(), lambda: charge(Ledger(path))):  # noqa: B023
+            with pytest.raises(dpsu.LedgerError, match="not a regular file"):
+                act()
+        assert run("ledger", path)[0] == 1
+    with pytest.raises(dpsu.DpsuError, match="circle"):
+        charge(Ledger(tmp_path / "circle"))
+    with pytest.raises(dpsu.DpsuError, match="x" * 999):
+        charge(Ledger(tmp_path / ("x" * 999)))
+    (tmp_path / "file").touch()
+    with pytest.raises(dpsu.LedgerError, match="cannot be opened"):
+        charge(Ledger(tmp_path / "file" / "ledger.db"))
+
+
+# Edited by hand.
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Do to a ledger what its triggers do not allow, and put them back."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    triggers = connection.execute("select name, sql from sqlite_master where type = 'trigger'")
+    for name, _ in (kept := triggers.fetchall()):
+        connection.execute(f"drop trigger {name}")
+    for statement in statements:
+        connection.execute(statement)
+    for _, made in kept:
+        connection.execute(made)
+    connection.close()
+
+
+def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    """Change what entries say, and make their hashes fit, as whoever holds the file could."""
+    connection = sqlite3.connect(path)
+    contents = connection.execute("select content from entries order by number").fetchall()
+    connection.close()
+    entries = [json.loads(content) for (content,) in contents]
+    change(entries)
+    statements, head = ["delete from entries"], ""
+    for number, entry in enumerate(entries, 1):
+        content = json.dumps(entry)
+        head = hashlib.sha256(f"{head}\n{number}\n{content}".encode()).hexdigest()
+        quoted = content.replace("'", "''")
+        statements.append(f"insert into entries values ({number}, '{quoted}', '{head}')")
+    edit(path, *statements)
+
+
+def refused(ledger: Ledger, run: Run, words: str) -> None:  # noqa: F811
+    """It can be neither read nor charged, and whoever tries is told the file and what is wrong."""
+    for act in (ledger.datasets, lambda: ledger.head, lambda: charge(ledger)):
+        with pytest.raises(dpsu.LedgerError) as caught:
+            act()
+        assert str(ledger.path) in str(caught.value)
+        assert words in str(caught.value)
+        assert "must lie between" not in str(caught.value)  # nobody called with it
+    for more in ((), ("--json",), ("--dataset", "visits"), ("--dataset", "visits", "--set-budget",
+                 "9,1e-5")):  # fmt: skip
+        code, out, err = run("ledger", ledger.path, *more)
+        assert (code, out) == (1, "")
+        assert words in err
+        assert "defect" not in err
+
+
+def _put(at: int, **facts: Any) -> Callable[[list[dict[str, Any]]], object]:
+    return lambda entries: entries[at].update(facts)
+
+
+def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
+    return lambda entries: entries[at].pop(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            _put(1, epsilon=-1.0),
+            "entry 2 gives for epsilon a number that is not between 0.0001 and 50",
+        ),
+        (_put(0, epsilon=0), "entry 1 gives for epsilon a number that is not between"),
+        (_put(0, epsilon=1e9), "entry 1 gives for epsilon a number that is not between"),
+        (_put(1, delta=math.nan), "entry 2 is not JSON"),
+        (_put(1, delta=math.inf), "entry 2 is not JSON"),
+        (_put(1, epsilon="1"), "entry 2 gives no number for epsilon"),
+        (_put(1, epsilon=True), "entry 2 gives no number for epsilon"),
+        (_put(1, epsilon=None), "entry 2 gives no number for epsilon"),
+        (_put(1, epsilon=10**400), "entry 2 gives for epsilon a number that is not between"),
+        (
+            _put(1, shift_squared=-1.0),
+            "entry 2 gives for shift_squared a number that is not between",
+        ),
+        (_put(1, shift_squared=0.0), "entry 2 gives 0 for shift_squared"),
+        (
+            _put(1, shift_squared=1e308),
+            "entry 2 gives for shift_squared a number that is not between",
+        ),
+        (_put(1, shift_squared=None), "entry 2 gives no number for shift_squared"),
+        (_put(1, novel=2.0), "entry 2 gives for novel a number that is not between 0 and 1"),
+        (_put(1, novel=[]), "entry 2 gives no number for novel"),
+        (_put(1, plan="{}"), "entry 2 has a plan that is none"),
+        (_put(1, plan={"a": 1}), "entry 2 has a plan that is none"),
+        (_put(1, plan=[1]), "entry 2 has a plan that is none"),
+        (_put(1, plan=json.loads(dpsu.plan(epsilon=2, delta=1e-6).to_json())), "another release"),
+        (_put(1, mechanism="greedy"), "entry 2 has the plan of another release"),
+        (_put(1, mechanism=""), "entry 2 gives no name for its mechanism"),
+        (_put(1, mechanism="\x1b[2J"), "entry 2 gives no name for its mechanism"),
+        (_put(1, dataset=["visits"]), "entry 2 gives no name for its dataset"),
+        (_put(1, dataset="else"), "entry 2 is about dataset 'else', which has no budget"),
+        (_put(0, time="yesterday"), "entry 1 gives no time"),
+        (_put(0, time=5), "entry 1 gives no name for its time"),
+        (_put(1, kind="refund"), "entry 2 is of kind 'refund', which there is not"),
+        (_put(1, kind=None), "entry 2 does not say of which kind it is"),
+        (_put(1, state="void"), "entry 2 has a field 'state'"),
+        (_drop(1, "novel"), "entry 2 has no field 'novel'"),
+        (_put(2, charge=1), "entry 3 says done of a release that is not open"),
+        (_put(2, charge=True), "entry 3 does not say which release it closes"),
+        (_put(2, charge="2"), "entry 3 does not say which release it closes"),
+        (lambda e: e.append(e[2]), "entry 4 says done of a release that is not open"),
+        (lambda e: e.append(e[2] | {"kind": "void", "reason": "Error"}), "entry 4 says void of"),
+        (lambda e: e.pop(0), "entry 1 is about dataset 'visits', which has no budget before it"),
+        (lambda e: e.clear(), "its entries were removed"),
+        (lambda e: e.__setitem__(1, [[]]), "entry 2 does not say of which kind it is"),
+        (lambda e: e.__setitem__(1, 7), "entry 2 does not say of which kind it is"),
+    ],
+)
+def test_what_no_release_wrote_is_refused(
+    ledger: Ledger,
+    run: Run,  # noqa: F811
+    change: Callable[[list[dict[str, Any]]], object],
+    words: str,
+) -> None:
+    charge(ledger, **SURE)
+    rewrite(ledger.path, lambda entries: None)
+    assert len(ledger.account("visits").releases) == 1  # so far it fits
+    rewrite(ledger.path, change)
+    refused(ledger, run, words)
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (["delete from entries where number = 2"], "entry 2 is missing"),
+        (["delete from entries where number = 1"], "entry 1 is missing"),
+        (["delete from entries where number = 2", "update entries set number = 2 where number = 3",
+          "update entries set number = 3 where number = 4"], "entry 2 says done of a release"),
+        (["delete from entries where number = 3", "update entries set number = 3 where number = 4"],
+         "entry 3 does not fit its hash"),
+        (["update entries set content = replace(content, '1e-06', '1e-07') where number = 2"],
+         "entry 2 does not fit its hash"),
+        (["update entries set content = content || ' ' where number = 4"], "entry 4 does not fit"),
+        (["update entries set hash = '' where number = 4"], "entry 4 does not fit its hash"),
+        (["update entries set content = cast(content as blob)"], "entry 1 does not fit its hash"),
+        (["update entries set content = 5 where number = 3"], "entry 3 does not say of which kind"),
+        (["update entries set number = 9 where number = 3",
+          "update entries set number = 3 where number = 4",
+          "update entries set number = 4 where number = 9"], "entry 3 does not fit its hash"),
+        (["insert into entries select 9, content, hash from entries where number = 1"],
+         "entry 6 is missing"),
+        (["insert into entries select 6, content, hash from entries where number = 1"],
+         "entry 6 does not fit its hash"),
+        (["insert or replace into entries select 4, content, hash from entries where number = 2"],
+         "entry 4 does not fit its hash"),
+    ],
+)  # fmt: skip
+def test_the_chain_shows_what_was_changed_removed_added_or_moved(
+    ledger: Ledger,
+    run: Run,  # noqa: F811
+    statements: list[str],
+    words: str,
+) -> None:
+    charge(ledger)
+    charge(ledger)  # entries: budget, charge, done, charge, done
+    edit(ledger.path, *statements)
+    refused(ledger, run, words)
+
+
+def test_a_cheaper_entry_of_another_ledger_does_not_fit(
+    ledger: Ledger,
+    run: Run,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """As a copy that was put together from two would have it: each entry fits where it was."""
+    other = Ledger(tmp_path / "other.db")
+    with other.spending("visits", budget=(2, 1e-5)) as open_:
+        open_.charge(dpsu.plan(epsilon=0.1, delta=1e-6))
+    charge(ledger)
+    edit(
+        ledger.path,
+        f"attach '{other.path}' as other",
+        "delete from entries where number = 2",
+        "insert into entries select * from other.entries where number = 2",
+    )
+    refused(ledger, run, "entry 2 does not fit its hash")
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (["drop table entries"], "changed, removed or added 'entries'"),
+        (["drop trigger entries_stay"], "changed, removed or added 'entries_stay'"),
+        (["alter table entries drop column hash"], "'entries'"),
+        (["alter table entries add column note text"], "changed, removed or added 'entries'"),
+        (["create trigger t after insert on entries begin delete from entries; end"], "added 't'"),
+        (["create table notes (n int)"], "added 'notes'"),
+        (["pragma user_version = 1"], "has format 1, and this dpsu knows 2; see with the dpsu"),
+        (["pragma user_version = 3"], "has format 3, and this dpsu knows 2"),
+        (["pragma application_id = 1"], "is not a ledger of dpsu"),
+    ],
+)
+def test_tables_that_are_not_those_of_a_ledger(
+    ledger: Ledger,
+    run: Run,  # noqa: F811
+    statements: list[str],
+    words: str,
+) -> None:
+    charge(ledger)
+    connection = sqlite3.connect(ledger.path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+    refused(ledger, run, words)
+
+
+def test_housekeeping_of_sqlite_does_no_harm(ledger: Ledger) -> None:
+    charge(ledger)
+    before = ledger.head
+    connection = sqlite3.connect(ledger.path, isolation_level=None)
+    for statement in ("analyze", "vacuum", "pragma journal_mode = wal"):
+        connection.execute(statement)
+    connection.close()
+    assert ledger.head == before
+    charge(ledger)
+    assert len(ledger.account("visits").releases) == 2
+
+
+def test_missing_newest_entries_are_shown_by_a_head_kept_elsewhere(
+    ledger: Ledger,
+    run: Run,  # noqa: F811
+) -> None:
+    charge(ledger)
+    old = ledger.head
+    assert len(old) == 64
+    charge(ledger)
+    kept = ledger.head
+    code, out, _ = run("ledger", ledger.path)
+    assert (code, f"head, of 5 entries: {kept}\n" in out) == (0, True)
+    assert json.loads(run("ledger", ledger.path, "--json")[1])["head"] == kept
+    assert "unchanged; 0 came since" in run("ledger", ledger.path, "--expect-head", kept)[1]
+    assert "unchanged; 2 came since" in run("ledger", ledger.path, "--expect-head", old)[1]
+    edit(ledger.path, "delete from entries where number > 3")
+    assert len(ledger.account("visits").releases) == 1  # the file alone does not tell
+    budget = ("--dataset", "visits", "--set-budget", "9,1e-5")
+    for more in ((), ("--json",), budget):
+        code, out, err = run("ledger", ledger.path, "--expect-head", kept, *more)
+        assert (code, out) == (1, "")
+        assert "never had the expected head" in err
+    with pytest.raises(dpsu.LedgerError, match="never had the expected head"):
+        ledger.read(expected_head=kept)
+    assert ledger.head == old == ledger.read(expected_head=old).head
+
+
+def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
+    """The recipe of the guide, from outside: previous hash, number and content, a line each."""
+    charge(ledger, **SURE)
+    connection = sqlite3.connect(ledger.path)
+    rows = connection.execute(
+        "select number, content, hash from entries order by number"
+    ).fetchall()
+    connection.close()
+    previous = ""
+    for number, content, found in rows:
+        previous = hashlib.sha256(f"{previous}\n{number}\n{content}".encode()).hexdigest()
+        assert previous == found
+    assert previous == ledger.head
+    (entry,) = ledger.account("visits").releases
+    told = json.loads(rows[1][1])
+    assert told.pop("plan") == json.loads(str(entry.plan))
+    assert entry.cost.shift is not None
+    assert told == {
+        "kind": "charge", "dataset": "visits", "time": entry.started, "mechanism": entry.mechanism,
+        "epsilon": 1.0, "delta": 1e-6, **{"shift_squared": entry.cost.shift.squared},
+        "novel": entry.cost.shift.novel,
+    }  # fmt: skip
+    assert dpsu.Plan.from_json(str(entry.plan)) == dpsu.plan(epsilon=1, delta=1e-6, **SURE)
+
+
+# Void: what ended before it read anything.
+
+
+class Unlucky(Exception):  # noqa: N818
+    pass
+
+
+def _fails(stage: str, number: int) -> None:
+    raise Unlucky
+
+
+@pytest.mark.parametrize("function", ["release", "ngrams"])
+def test_what_fails_before_the_first_row_is_void(
+    ledger: Ledger,
+    run: Run,  # noqa: F811
+    function: str,
+) -> None:
+    touched: list[int] = []
+
+    class Watched(dict[str, list[str]]):
+        def items(self) -> Any:
+            touched.append(1)
+            return super().items()
+
+    given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
+    more: dict[str, Any] = SURE if function == "release" else {"text": "t"}
+    with pytest.raises(Unlucky):
+        getattr(dpsu, function)(Watched(VISITS), epsilon=3, delta=1e-6, progress=_fails, **given,
+                                **more)  # fmt: skip
+    assert not touched
+    (entry,) = ledger.account("visits").releases
+    assert (entry.state, entry.reason) == ("void", "Unlucky")
+    assert ledger.account("visits").total.epsilon == 0
+    assert entry.cost.privacy == Privacy(3.0, 1e-6)  # what it would have cost stays on record
+    told = " ".join(run("ledger", ledger.path)[1].split())
+    assert "void (Unlucky)" in told
+    assert "1 void: it ended after the charge and before it began to read" in told
+    assert "spent, sums: epsilon 0, delta 0; left: epsilon 3, delta 1e-05" in told
+    # The budget is there for another one.
+    assert len(dpsu.release(VISITS, epsilon=3, delta=1e-6, **SURE, **given)) == 2
+    assert [e.state for e in ledger.account("visits").releases] == ["void", "done"]
+
+
+def test_what_fails_after_the_first_row_is_not_void(ledger: Ledger) -> None:
+    given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (9, 1e-5)}
+
+    def later(stage: str, number: int) -> None:
+        if number:
+            raise Unlucky
+
+    def unreadable() -> Any:
+        yield "a", "b"
+        raise Unlucky
+
+    class Shut(dict[str, list[str]]):
+        def items(self) -> Any:
+            raise Unlucky
+
+    trials: list[tuple[Any, dict[str, Any]]] = [
+        (VISITS, {"progress": later}), (Shut(VISITS), {}), (unreadable(), {}),
+        ([("a", "b"), ("a", 0.5)], {"strict": True}),
+    ]  # fmt: skip
+    for data, options in trials:
+        with pytest.raises((Unlucky, dpsu.DataError)):
+            dpsu.release(data, epsilon=1, delta=1e-6, **given, **options)
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 4
+    assert ledger.account("visits").total.epsilon == 4
+
+
+def test_an_interrupt_before_the_first_row_is_void(ledger: Ledger) -> None:
+    with ledger.spending("visits", budget=(3, 1e-5)) as open_:
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
+        with pytest.raises(KeyboardInterrupt), open_.charged(dpsu.plan(epsilon=1, delta=1e-6)):
+            raise KeyboardInterrupt
+    states = [(e.state, e.reason) for e in ledger.account("visits").releases]
+    assert states == [("done", None), ("void", "KeyboardInterrupt")]
+
+
+def test_a_void_that_cannot_be_recorded_counts(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Ledger, number: int, kind: str, **facts: str) -> None:
+        raise dpsu.LedgerError("the disk is full")
+
+    monkeypatch.setattr(Ledger, "_close", broken)
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
+    with (
+        pytest.warns(dpsu.DataWarning, match="stays on record as unfinished, and counts in full"),
+        pytest.raises(Unlucky),
+        ledger.spending("visits", budget=(3, 1e-5)).charged(plan),
+    ):
+        raise Unlucky
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"]
+
+
+def test_a_ledger_that_is_gone_is_not_made_anew_by_a_mark(ledger: Ledger) -> None:
+    open_ = ledger.spending("visits", budget=(3, 1e-5))
+    open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
+    ledger.path.unlink()
+    with pytest.warns(dpsu.DataWarning, match="unfinished, and counts in full: there is no ledger"):
+        open_.done()
+    with pytest.raises(dpsu.LedgerError, match="there is no ledger"):
+        ledger.set_budget("visits", (3, 1e-5))
+    assert not ledger.path.exists()
+
+
+def test_nothing_that_ended_can_end_again(ledger: Ledger) -> None:
+    charge(ledger)
+    (entry,) = ledger.account("visits").releases
+    for kind, facts in (("void", {"reason": "Error"}), ("done", {})):
+        with pytest.raises(dpsu.LedgerError, match="has no open release"):
+            ledger._close(entry.number, kind, **facts)
+
+
+# What the accounts take for granted is said wherever they are shown.
+
+
+def test_the_promise_of_the_gaussian_account_is_printed(ledger: Ledger, run: Run) -> None:  # noqa: F811
+    charge(ledger)
+    promise = (
+        "epsilon, delta and mechanism of a release were chosen by what earlier releases showed"
+    )
+    for told in (str(ledger.account("visits")), run("ledger", ledger.path)[1]):
+        plain = " ".join(told.split())
+        assert promise in plain
+        assert "count three times the delta of the budget" in plain
+    (facts,) = json.loads(run("ledger", ledger.path, "--json")[1])["datasets"]
+    assert any(promise in told for told in facts["promises"])
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
+    release = dpsu.release(VISITS, epsilon=1, delta=1e-6)
+    for told in (str(plan), release.report(), release.report_json()):
+        assert "if a ledger counts Gaussian releases as one: epsilon, delta and mechanism" in told
+
+
+# The shell.
+
+
+def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    rows = tmp_path / "rows.csv"
+    rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
+    book, out = tmp_path / "ledger.db", tmp_path / "out.txt"
+    spend = ("--epsilon", "2", "--delta", "1e-6", "--mechanism", "policy-laplace", "--ledger", book)
+    named = ("--dataset", "visits", "--budget", "3,1e-5")
+    code, _, err = run("release", rows, *spend)
+    assert (code, "needs --dataset" in err) == (2, True)
+    code, _, err = run("release", rows, *spend[:6], *named)
+    assert (code, "--ledger" in err) == (2, True)
+    code, _, err = run("release", rows, *spend, "--dataset", "visits", "--budget", "3")
+    assert (code, "--budget '3' is not" in err) == (2, True)
+    code, _, err = run("release", rows, *spend, *named, "--report", book)
+    assert (code, "also read" in err) == (2, True)
+    assert not book.exists()
+    assert run("release", rows, *spend, *named, "--output", out)[0] == 0
+    assert out.exists()
+    out.unlink()
+    code, stdout, err = run("release", rows, *spend, *named, "--output", out)
+    assert (code, stdout, out.exists()) == (1, "", False)
+    assert "Nothing was read or charged" in err
+    code, stdout, _ = run("ledger", book)
+    assert code == 0
+    assert "policy-laplace" in stdout
+    assert "spent, sums: epsilon 2, delta 1e-06; left: epsilon 1, delta 9e-06" in stdout
+    assert "unfinished" not in stdout
+    code, stdout, _ = run("ledger", book, "--dataset", "visits", "--json")
+    (facts,) = json.loads(stdout)["datasets"]
+    assert facts["budget"] == {"epsilon": 3.0, "delta": 1e-05}
+    assert [r["state"] for r in facts["releases"]] == ["done"]
+    assert (
+        dpsu.Plan.from_json(json.dumps(facts["releases"][0]["plan"])).mechanism == "policy-laplace"
+    )
+    code, stdout, _ = run("ledger", book, "--dataset", "visits", "--set-budget", "5,1e-5")
+    assert "budget: epsilon 5" in stdout
+    (tmp_path / "mixed.jsonl").write_text('{"user": 1, "item": 1}\n{"user": 0.5, "item": 1}\n')
+    assert run("release", tmp_path / "mixed.jsonl", "--strict", *spend, *named[:2])[0] == 1
+    told = " ".join(run("ledger", book)[1].split())
+    assert "1 done: its result is where it was asked for" in told
+    assert "1 unfinished: charged, and not known to have ended: it is running, failed or" in told
+    assert "void" not in told
+    assert run("ledger", book, "--dataset", "vists")[0] == 2
+    assert run("ledger", book, "--set-budget", "5,1e-5")[0] == 2
+    assert run("ledger", tmp_path / "nowhere.db")[0] == 1
+
+
+# Many at once, and kills.
+
+
+def _charge_some(path: Path, times: int, allowed: Any) -> None:
+    for _ in range(times):
+        try:
+            with Ledger(path).spending("visits", budget=(1.0, 1e-5)) as open_:
+                open_.charge(dpsu.plan(epsilon=0.1, delta=1e-7, mechanism="greedy"))
+            with allowed.get_lock():
+                allowed.value += 1
+        except dpsu.BudgetError:
+            pass
+
+
+@pytest.mark.slow
+def test_processes_charge_one_after_the_other(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    allowed = spawn.Value("i", 0)
+    path = tmp_path / "ledger.db"
+    workers = [spawn.Process(target=_charge_some, args=(path, 5, allowed)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+        assert worker.exitcode == 0
+    assert allowed.value == 10
+    assert len(Ledger(path).account("visits").releases) == 10
+
+
+@pytest.mark.slow
+def test_no_kill_loses_a_charge(tmp_path: Path) -> None:
+    """Hundreds of kills: at every statement of the protocol, and at random instants."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.kill_harness", str(tmp_path), str(random.randrange(10**6)), "400"],
+        capture_output=True, check=False, text=True, cwd=ROOT, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    killed, charged, visible = map(int, done.stdout.split())
+    assert killed >= 400
+    assert charged > visible >= 2  # two at least were left alone
+
+
+@pytest.mark.slow
+def test_no_kill_of_a_command_loses_a_charge(tmp_path: Path) -> None:
+    rows, book, outputs = tmp_path / "rows.csv", tmp_path / "ledger.db", tmp_path / "out"
+    rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
+    outputs.mkdir()
+    command = [
+        sys.executable, "-m", "dpsu", "release", str(rows), "--epsilon", "0.5", "--delta", "1e-6",
+        "--mechanism", "policy-laplace", "--ledger", str(book), "--dataset", "visits", "--budget",
+        "40,1e-3", "--quiet", "--output",
+    ]  # fmt: skip
+    began = time.monotonic()
+    subprocess.run([*command, str(outputs / "first.txt")], check=True, timeout=300)
+    usual = time.monotonic() - began
+    killed = 0
+    for pair in range(6):
+        started = [
+            subprocess.Popen(
+                [*command, str(outputs / f"{pair}-{n}.txt")], stderr=subprocess.DEVNULL
+            )
+            for n in range(2)
+        ]
+        time.sleep(random.uniform(0.2, 1.0) * usual)
+        for process in started:
+            process.send_signal(signal.SIGKILL)
+            killed += process.wait(60) == -signal.SIGKILL
+        visible = [p for p in outputs.iterdir() if not p.name.startswith(".")]
+        entries = Ledger(book).account("visits").releases
+        assert len(entries) >= len(visible)
+        assert sum(e.state == "done" for e in entries) <= len(visible)
+    assert killed > 0
+    subprocess.run([*command, str(outputs / "last.txt")], check=True, timeout=300)
+    with sqlite3.connect(book) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_a_locked_ledger_is_waited_for_and_then_told(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge(ledger)
+    monkeypatch.setattr("dpsu.ledger.ledger.SECONDS_TO_WAIT", 0.2)
+    connection = sqlite3.connect(ledger.path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(dpsu.LedgerError, match=r"kept it locked for 0\.2 seconds"):
+        charge(ledger)
+    assert len(ledger.account("visits").releases) == 1  # reading goes on
+    connection.execute("ROLLBACK")
+    connection.close()
+    charge(ledger)
+
+
+def test_a_charge_is_there_before_anything_is_read(ledger: Ledger) -> None:
+    seen: list[int] = []
+
+    class Watched(dict[str, list[str]]):
+        def items(self) -> Any:
+            seen.append(len(ledger.account("visits").releases))
+            return super().items()
+
+    dpsu.release(
+        Watched(VISITS), epsilon=1, delta=1e-6, ledger=ledger, dataset="visits", budget=(3, 1e-5)
+    )
+    assert seen
+    assert set(seen) == {1}
+
+
+def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = ROOT / "docs" / "guides" / "ledger.md"
+    rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
+    (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
+    script, check = blocks(guide, "sh")
+
+    def bash(typed: str) -> str:
+        done = subprocess.run(
+            ["bash", "-ec", typed.replace("dpsu ", f"{sys.executable} -m dpsu ")],
+            cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    told = bash(script)
+    (shown,) = blocks(guide, "text")
+    # All of it but the times.
+    for line in shown.splitlines()[-5:]:
+        assert line in told
+    (head,) = re.findall("[0-9a-f]{64}", told)
+    assert "unchanged; 0 came since" in bash(re.sub("[0-9a-f]{64}", head, check))
+    (tmp_path / "ledger.db").unlink()
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(guide, "python")
+    exec(compile(code, "ledger.md", "exec"), {})
+    assert (tmp_path / "items.txt").exists()
+    assert [e.state for e in Ledger("ledger.db").account("visits").releases] == ["done"] * 2
+
+
+def test_doors_charge_before_they_read_and_never_void_what_they_read(ledger: Ledger) -> None:
+    class Shut(dict[str, Any]):
+        def items(self) -> Any:
+            states.append([each.state for each in ledger.account("visits").releases])
+            raise Unlucky
+
+    states: list[list[str]] = []
+    given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "visits"}
+    doors: list[Callable[[], object]] = [
+        lambda: dpsu.release(Shut(VISITS), budget=(9, 1e-5), **given),
+        lambda: dpsu.select(Shut(VISITS), [{}], **given),
+        lambda: dpsu.ngrams(Shut(VISITS), text="post", **given),
+    ]
+    for number, door in enumerate(doors, 1):
+        with pytest.raises(Unlucky):
+            door()
+        assert states[-1] == ["unfinished"] * number
+    assert [each.state for each in ledger.account("visits").releases] == ["unfinished"] * 3
+
+
+def test_names_of_datasets_are_one_in_both_forms_of_unicode(ledger: Ledger) -> None:
+    for name in ("cafe\u0301", "caf\u00e9"):
+        with ledger.spending(name, budget=(3, 1e-5)) as open_:
+            open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
+    assert ledger.datasets() == ["caf\u00e9"]
+    assert ledger.account("cafe\u0301").total.epsilon == 2

@@ -1,0 +1,160 @@
+"""Noisy counts of released items, and items that at least so many users hold."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import dpsu
+from dpsu.contributions.pairs import intern
+from dpsu.engines import local
+from dpsu.inputs.reading import read
+from dpsu.privacy.calibration import gaussian_scale
+from dpsu.randomness.keys import Key
+from tests.support.databases import weights_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+HOLDERS = {f"item {k}": 300 + 5 * k for k in range(40)}
+DATA = {u: [item for item, holders in HOLDERS.items() if u < holders][:30] for u in range(520)}
+SURE: dict[str, Any] = {"mechanism": "weighted-gaussian", "epsilon": 8, "delta": 1e-3}
+
+
+def test_counts_have_the_stated_error() -> None:
+    """Standardized errors are standard normal at p = 1e-9; 1.3 and 0.7 times as wide are not."""
+    true = {item: sum(item in held for held in DATA.values()) for item in HOLDERS}
+    errors = []
+    for seed in range(40):
+        made = dpsu.release(DATA, counts=True, counts_items=30, insecure_seed=seed, **SURE)
+        assert made.counts is not None
+        errors += [
+            n - true[str(i)] for i, n in zip(made.items, made.counts.to_pylist(), strict=True)
+        ]
+    scale = made.counts_error
+    assert scale is not None
+    assert len(errors) > 1000
+
+    def p_value(factor: float) -> float:
+        return float(stats.kstest(np.array(errors) / (factor * scale), "norm").pvalue)
+
+    assert p_value(1.0) > 1e-9
+    assert p_value(1.3) < 1e-9
+    assert p_value(0.7) < 1e-9
+
+
+def test_counts_are_paid_for() -> None:
+    plan = dpsu.plan(epsilon=2, delta=1e-5, counts=True, counts_share=0.25, counts_items=9)
+    assert plan.counts is not None
+    assert plan.counts.epsilon == 0.5
+    assert plan.counts.scale >= 3 * gaussian_scale(0.5, 0.25e-5)
+    assert plan.counts.scale == pytest.approx(3 * gaussian_scale(0.5, 0.25e-5))
+    assert math.fsum(delta for _, delta in plan.delta_split) <= 1e-5 * (1 + 1e-12)
+    alone = dpsu.plan(epsilon=1.5, delta=0.75e-5)
+    assert plan.selection == alone.selection
+    assert dpsu.Plan.from_json(plan.to_json()) == plan
+    assert "a user counts for at most 9 items" in str(plan)
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
+    rng = np.random.default_rng(3)
+    plan = dpsu.plan(epsilon=1, delta=1e-5, counts=True, counts_items=kept)
+    assert plan.counts is not None
+    released = pa.array([f"i{k}" for k in range(6)] + ["unheld"], pa.large_string())
+    for case in range(150):
+        data = {
+            f"u{u}": [f"i{k}" for k in rng.choice(9, rng.integers(1, 8), replace=False)]
+            for u in range(rng.integers(2, 9))
+        }
+        key = Key.from_insecure_seed(case)
+
+        def counts(held: dict[str, list[str]]) -> np.ndarray:
+            rows = read(held, user="user", item="item", count=None, counted=False, key=key)  # noqa: B023
+            return np.array(local.count(plan, intern(rows), released, key).to_pylist())  # noqa: B023
+
+        fewer = {u: items for u, items in data.items() if u != "u0"}
+        moved = counts(data) - counts(fewer)
+        assert moved.min() >= 0
+        assert moved.max() <= 1
+        assert moved.sum() <= kept
+
+
+def test_counts_of_items_nobody_holds_are_noise() -> None:
+    made = dpsu.release(DATA, counts=True, public_items=[f"known {k}" for k in range(500)], **SURE)
+    assert made.counts is not None
+    known = [
+        n for i, n in zip(made.items, made.counts.to_pylist(), strict=True) if "known" in str(i)
+    ]
+    assert made.counts_error is not None
+    assert abs(np.mean(known)) < 8 * made.counts_error / math.sqrt(500)
+    assert np.std(known) == pytest.approx(made.counts_error, rel=0.3)
+
+
+def test_counts_are_written_with_the_items(tmp_path: Path) -> None:
+    made = dpsu.release(DATA, counts=True, **SURE)
+    assert made.counts is not None
+    pairs = list(zip(made.items, made.counts.to_pylist(), strict=True))
+    for suffix in ("csv", "json", "txt", "parquet"):
+        made.write(tmp_path / f"out.{suffix}")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert [(row["item"], int(row["noisy_users"])) for row in csv.DictReader(file)] == pairs
+    listed = json.loads((tmp_path / "out.json").read_text())
+    assert [(row["item"], row["noisy_users"]) for row in listed] == pairs
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert [(line.split("\t")[0], int(line.split("\t")[1])) for line in lines] == pairs
+    assert pa.parquet.read_table(tmp_path / "out.parquet").to_pylist() == listed
+    assert pickle.loads(pickle.dumps(made)).counts == made.counts
+    assert dpsu.release(DATA, **SURE).counts is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": "count-laplace", "max_items": 4},
+        {"mechanism": "count-gaussian", "max_items": 4},
+        {"mechanism": "weighted-laplace"},
+        {"mechanism": "weighted-gaussian"},
+        {"mechanism": "policy-laplace"},
+        {"mechanism": "greedy"},
+        {"mechanism": "greedy", "cutoff": 30.5},
+    ],
+    ids=str,
+)
+def test_items_of_fewer_users_have_no_weight(options: dict[str, Any]) -> None:
+    data = {f"u{u}": [f"i{k}" for k in range(6) if u < 2 + k] for u in range(8)}
+    plan = dpsu.plan(epsilon=1, delta=1e-2, min_users=5, **options)
+    free = dpsu.plan(epsilon=1, delta=1e-2, **options)
+    for seed in range(20):
+        weights = weights_of(plan, data, Key.from_insecure_seed(seed))
+        assert all(sum(item in held for held in data.values()) >= 5 for item in weights)
+    assert plan.needed[0.5] is not None
+    assert free.needed[0.5] is not None
+    assert plan.needed[0.5] >= free.needed[0.5] + 4 - 1e-9
+
+
+@pytest.mark.parametrize("mechanism", ["count-gaussian", "weighted-gaussian"])
+def test_a_minimum_of_users_takes_the_published_account(mechanism: str) -> None:
+    """What is left of novel items above the minimum has no lower bound, which the joint one needs."""
+    options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "mechanism": mechanism}
+    plan = dpsu.plan(min_users=3, **options)
+    assert plan.curve == dpsu.plan(calibration="paper", **options).curve
+    assert plan.theorem == "gaussian"
+    assert dpsu.plan(min_users=1, **options).theorem == "gaussian-joint"
+
+
+@pytest.mark.parametrize("mechanism", ["policy-gaussian", "reroute", "sips", "sieve"])
+def test_where_a_minimum_is_not_proved_it_is_refused(mechanism: str) -> None:
+    with pytest.raises(dpsu.ParameterError, match="has no option min_users"):
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism=mechanism, min_users=3)
+    with pytest.raises(dpsu.ParameterError, match="min_users=0"):
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism="count-gaussian", min_users=0)
+    with pytest.raises(dpsu.ParameterError, match="cutoff=3"):
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy", min_users=9, cutoff=3)

@@ -1,0 +1,159 @@
+"""Plans: frozen, complete, equal when they say the same, and readable by people."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+
+import dpsu
+from dpsu.plans.prose import people
+from tests.support.databases import CALIBRATED
+
+EVERY: list[dict[str, Any]] = [
+    {"mechanism": name, "calibration": calibration, "max_items": size}
+    for name, calibration in CALIBRATED
+    for size in (1, 50)
+    if (name, calibration) != ("greedy", "paper")
+] + [
+    {"mechanism": "greedy", "calibration": "paper", "allow_unproven": True},
+    {"mechanism": "greedy", "cutoff": 3},
+    {"mechanism": "greedy", "cutoff": 2.5, "passes": 2},
+    {"mechanism": "greedy", "alpha": 2.0, "order": "hash"},
+    {"mechanism": "greedy", "prior": {"a": 3}, "public_items": ["b"]},
+    {"mechanism": "greedy", "prior": {"a": 3}, "order": "scarce", "expected_users": 100},
+    {"mechanism": "policy-laplace"},
+    {"mechanism": "policy-laplace", "cutoff": 20.0, "passes": 3},
+    {"mechanism": "policy-gaussian", "alpha": 0.0, "insecure_seed": 5},
+    {"mechanism": "sieve", "rounds": 6, "scout_items": 0},
+    {"mechanism": "sieve", "rounds": 1, "max_items": 5},
+    {"mechanism": "sips", "rounds": 1},
+    {"user": "author", "item": "Wort", "public_items": ["x", "y"]},
+]
+
+
+@pytest.mark.parametrize("options", EVERY, ids=str)
+def test_json_round_trip_and_equality(options: dict[str, Any]) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-5, **options)
+    again = dpsu.Plan.from_json(plan.to_json())
+    assert again == plan
+    assert hash(again) == hash(plan)
+    assert again == dpsu.plan(epsilon=1, delta=1e-5, **options)
+    assert again != dpsu.plan(epsilon=1.01, delta=1e-5, **options)
+    assert again.needed == plan.needed
+    json.loads(plan.to_json())
+
+
+@pytest.mark.parametrize("options", EVERY, ids=str)
+def test_a_plan_in_words(options: dict[str, Any]) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-5, **options)
+    text = str(plan)
+    assert plan.mechanism in text
+    assert ("NO GUARANTEE" in text) == (not plan.private)
+    assert f"one value of {plan.user!r}" in text
+    if plan.threshold is not None:
+        assert f"{plan.threshold:.6g}" in text
+    assert "docs/proofs/" in text
+    for probability in (0.5, 0.9, 0.99):
+        assert f"  {probability:g}" in text
+
+
+def test_a_plan_is_frozen() -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.max_items = 3  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.privacy.epsilon = 3  # type: ignore[misc]
+
+
+def test_plan_and_release_take_the_same_options() -> None:
+    planned = set(inspect.signature(dpsu.plan).parameters)
+    released = set(inspect.signature(dpsu.release).parameters)
+    assert released - planned == {
+        "auto_budget", "data", "strict", "format", "memory_limit", "progress", "ledger", "dataset",
+        "budget",
+    }  # fmt: skip
+    assert planned - released == {"hints"}
+
+
+def test_what_an_item_needs() -> None:
+    plan = dpsu.plan(epsilon=3, delta=math.exp(-10), mechanism="policy-gaussian", max_items=100)
+    assert plan.needed[0.5] == pytest.approx(plan.threshold)
+    assert people(plan, 6.4) == (
+        "7 users who hold nothing else, or at most 64 users who hold 100 items each"
+    )
+    votes = dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy")
+    assert votes.needed == {0.5: 12.0, 0.9: 13.0, 0.99: None}
+    assert "1 in 11 of even the commonest items is missed" in str(votes)
+    assert votes.largest_probability == pytest.approx(0.9118, abs=1e-4)
+    assert dpsu.plan(epsilon=1, delta=1e-5, mechanism="count-gaussian").largest_probability == 1.0
+    capped = dpsu.plan(epsilon=1, delta=1e-5, mechanism="policy-gaussian", alpha=0.0)
+    assert capped.needed[0.9] is None
+
+
+def test_defaults_and_requirements_of_max_items() -> None:
+    assert dpsu.plan(epsilon=1, delta=1e-5).max_items == 300
+    assert dpsu.plan(epsilon=1, delta=1e-5, mechanism="count-gaussian").max_items == 100
+    for name in ("weighted-laplace", "policy-laplace", "greedy"):
+        assert dpsu.plan(epsilon=1, delta=1e-5, mechanism=name).max_items is None
+
+
+def test_greedy_is_votes_unless_a_fractional_cutoff_is_given() -> None:
+    def curve(**options: Any) -> str:
+        return dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy", **options).curve.kind
+
+    assert curve() == "optimal"
+    assert curve(cutoff=4) == curve(cutoff=4.0) == "optimal"
+    assert curve(cutoff=4.5) == curve(alpha=3.0) == "truncated-laplace"
+
+
+def test_unproven_and_seeded_plans_say_so() -> None:
+    assert dpsu.plan(epsilon=1, delta=1e-5).private
+    assert not dpsu.plan(epsilon=1, delta=1e-5, insecure_seed=0).private
+    unproven = dpsu.plan(
+        epsilon=1, delta=1e-5, mechanism="greedy", calibration="paper", allow_unproven=True
+    )
+    assert not unproven.private
+    assert unproven.threshold == pytest.approx(1 - math.log(2e-5))
+
+
+def test_a_prior_is_part_of_the_plan_by_its_content() -> None:
+    one = dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy", prior={"a": 1, "b": 2})
+    same = dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy", prior={"b": 2.0, "a": 1.0})
+    other = dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy", prior={"a": 1, "b": 3})
+    assert one == same != other
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"format": 99}'])
+def test_what_is_not_a_plan(text: str) -> None:
+    with pytest.raises(dpsu.ParameterError, match="not a plan"):
+        dpsu.Plan.from_json(text)
+
+
+def test_public_names() -> None:
+    visible = {n for n in vars(dpsu) if not n.startswith("_")}
+    modules = {n for n in visible if inspect.ismodule(getattr(dpsu, n))}
+    assert sorted(visible - modules) == dpsu.__all__ == sorted(dpsu.__all__)
+    for name in dpsu.__all__:
+        assert getattr(dpsu, name).__doc__
+    for function in (dpsu.audit, dpsu.plan, dpsu.release, dpsu.Ledger, dpsu.Query):
+        for section in ("Privacy\n", "Cost\n", "Examples\n"):
+            assert section in str(function.__doc__)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(1.0000049, 1.00049e-6), (1, 1e-6), (3.0, 4.539992976248485e-05), (0.1, 1e-9)],
+)
+def test_a_guarantee_is_never_printed_smaller_than_it_is(epsilon: float, delta: float) -> None:
+    told = re.search(
+        r"\(([^,]+), ([^)]+)\)-differential", str(dpsu.plan(epsilon=epsilon, delta=delta))
+    )
+    assert told is not None
+    assert epsilon <= float(told[1]) <= epsilon * 1.001
+    assert delta <= float(told[2]) <= delta * 1.001

@@ -1,0 +1,517 @@
+"""From texts to items: segmentation, tokenizers, n-grams, and texts that try to break them."""
+
+from __future__ import annotations
+
+import random
+import time
+import unicodedata
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools import unicode_table
+
+import dpsu
+from dpsu.contributions.pairs import intern
+from dpsu.inputs.reading import read
+from dpsu.plans.planning import DEFAULT_USER
+from dpsu.randomness.keys import Key
+from dpsu.text import pieces as pieces_module
+from dpsu.text.source import LONGEST_ITEM, parse_lengths, text_source
+from dpsu.text.tokenizing import tokenize_by
+from tests.support import segments
+from tests.support.segments import IS_WORD
+
+KEY = Key.from_insecure_seed(1)
+EDGES = regex.compile(r"(?w)\b")
+
+
+def tokens(text: str, tokenizer: Any = None) -> list[str]:
+    found = tokenize_by(tokenizer)(pa.array([text], pa.large_string()))
+    return [
+        bytes(found.data[begin : begin + length]).decode()
+        for begin, length in zip(found.begins, found.lengths, strict=True)
+        if length >= 0
+    ]
+
+
+def held(
+    data: Any, tokenizer: Any = None, ngrams: Any = None, **options: Any
+) -> dict[Any, dict[str, int]]:
+    """Items and local counts of every user, through reading and interning."""
+    source = text_source("text", tokenizer, ngrams)
+    rows = read(
+        data, user=DEFAULT_USER, item="item", count=None, counted=True, key=KEY, text=source,
+        tokenizer=tokenizer, **options,
+    )  # fmt: skip
+    pairs = intern(rows)
+    users, items = pairs.users.values.to_pylist(), pairs.items.values.to_pylist()
+    found: dict[Any, dict[str, int]] = {}
+    for block in pairs.blocks:
+        assert block.counts is not None
+        for user, item, count in zip(block.users, block.items, block.counts, strict=True):
+            own = found.setdefault(users[user], {})
+            own[items[item]] = own.get(items[item], 0) + int(count)
+    return found
+
+
+# ---- words, sentences, lines ---------------------------------------------------------------------
+
+
+def test_the_table_of_unicode_is_what_its_tool_makes() -> None:
+    assert unicode_table.TABLE.read_text(encoding="ascii") == unicode_table.table()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Hello, world!", ["hello", "world"]),
+        ("can't won\u2019t 'quoted' rock'n'roll", ["can't", "won\u2019t", "quoted", "rock'n'roll"]),
+        ("3.14 1,000 3.a v2.0 e.g. U.S.A.", ["3.14", "1,000", "3", "a", "v2.0", "e.g", "u.s.a"]),
+        ("snake_case __ _x", ["snake_case", "_x"]),
+        ("a-b c/d e@f", ["a", "b", "c", "d", "e", "f"]),
+        ("北京很美", ["北", "京", "很", "美"]),
+        ("カタカナ ひらがな", ["カタカナ", "ひ", "ら", "が", "な"]),
+        ("שלום צה\"ל ג'ירפה", ["שלום", 'צה"ל', "ג'ירפה"]),
+        ("السلام عليكم", ["السلام", "عليكم"]),
+        ("मैं हिन्दी", ["मैं", "हिन्दी"]),
+        ("👍🏽 👩‍🔬❤️🇩🇪🇫🇷 ❤", ["👍🏽", "👩‍🔬", "❤️", "🇩🇪", "🇫🇷"]),
+        ("cafe\u0301 CAFÉ", ["café", "café"]),
+        ("x\u200by soft\u00adhyphen", ["x", "y", "soft\u00adhyphen"]),
+        ("a\0b", ["a", "b"]),
+        ("a\r\nb\u2028c", ["a", "b", "c"]),
+        ("ΟΔΟΣ İstanbul ẞ", ["οδοσ", "i\u0307stanbul", "ß"]),
+        ("... --- !!! ™ ©", []),
+        ("", []),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    normal = unicodedata.normalize("NFC", text)
+    got = tokens(normal)
+    # Arrow lower-cases code point by code point; a dotted capital I may keep its dot or lose it.
+    assert [w.replace("i\u0307", "i") for w in got] == [w.replace("i\u0307", "i") for w in words]
+
+
+SOUP = "aB9_ .,:;'\"\n\r-\u0301\u200d\ufe0f\u00ad中ひカ한गאֱ\U0001f469\U0001f3fd\U0001f1e9\u0e01\u2019\u066b½ªǅ"
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.one_of(
+        st.text(SOUP, max_size=40), st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+    )
+)
+def test_words_are_those_of_the_rules_as_printed(text: str) -> None:
+    lowered: str = pa.compute.utf8_lower(pa.array([text], pa.large_string()))[0].as_py()
+    assert tokens(text) == segments.words(lowered)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("abcXYZ019 .,:;!?-\n\u00e9\u4e2d\u30ab\u05d0", max_size=60))
+def test_words_are_those_of_another_implementation(text: str) -> None:
+    # Only text without apostrophes and characters that join: there it has rules of its own.
+    assert tokens(text) == [part for part in EDGES.split(text.lower()) if IS_WORD.search(part)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two? Three!", ["One.", "Two?", "Three!"]),
+        ("It is 3.4 m. He said \u201cGo!\u201d Then left.", ["It is 3.4 m.", "He said \u201cGo!\u201d", "Then left."]),
+        ("See etc. and so on. Done", ["See etc. and so on.", "Done"]),
+        ("U.S. law. No", ["U.S. law.", "No"]),
+        ("one\ntwo\r\nthree", ["one", "two", "three"]),
+        ("字。字", ["字。", "字"]),
+        ("  \n ", []),
+    ],
+)  # fmt: skip
+def test_sentences(text: str, sentences: list[str]) -> None:
+    assert tokens(text, "sentences") == sentences
+
+
+def test_lines_are_stripped_and_keep_their_case() -> None:
+    assert tokens(" One  line \n\n\tTwo\u3000\r\nThree", "lines") == ["One  line", "Two", "Three"]
+
+
+# ---- other tokenizers ----------------------------------------------------------------------------
+
+
+def test_patterns_and_functions() -> None:
+    assert tokens("The CAT, 42", "regex:[A-Za-z]+") == ["The", "CAT"]
+    assert tokens("a|b||c", lambda text: text.split("|")) == ["a", "b", "c"]
+
+
+def test_the_papers_tokenizer() -> None:
+    text = "Don't visit https://x.example/a?b=c, it's 100% *bad*_ly_ www.y.example I'll #tag"
+    assert tokens(text, "paper") == [
+        "do", "n't", "visit", "it", "'s", "100", "bad", "ly", "i", "'ll", "tag",
+    ]  # fmt: skip
+    assert tokens("[removed]", "paper") == []
+    assert tokens(" [deleted]\n", "paper") == []
+
+
+def test_the_papers_posts_are_taken_once_per_author() -> None:
+    table = pa.table(
+        {
+            "user": ["a", "a", "b", "[deleted]", "a", None],
+            "text": ["same words", "same words", "same words", "gone", "other", "same words"],
+        }
+    )
+    with pytest.warns(dpsu.DataWarning, match="have no 'user'"):
+        found = held(table, "paper")
+    assert found == {
+        "a": {"same": 1, "words": 1, "other": 1},
+        "b": {"same": 1, "words": 1},
+    }
+
+
+def test_removing_an_author_leaves_the_others_posts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", 16)
+    posts = {f"u{u}": [f"shared post {k % 3}" for k in range(u)] for u in range(6)}
+    everybody = held(posts, "paper")
+    for gone in posts:
+        rest = held({u: p for u, p in posts.items() if u != gone}, "paper")
+        assert rest == {u: items for u, items in everybody.items() if u != gone}
+
+
+def test_a_tokenizer_file(tmp_path: Path) -> None:
+    import tokenizers
+
+    model = tokenizers.models.WordLevel({"big": 0, "cat": 1, "[UNK]": 2}, unk_token="[UNK]")
+    made = tokenizers.Tokenizer(model)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
+    assert tokens("big cat dog", str(tmp_path / "tokenizer.json")) == ["big", "cat", "[UNK]"]
+    (tmp_path / "broken.json").write_text("{}")
+    with pytest.raises(dpsu.ParameterError, match="is not a tokenizer file"):
+        tokenize_by(str(tmp_path / "broken.json"))
+    with pytest.raises(dpsu.ParameterError, match="there is no tokenizer file"):
+        tokenize_by(str(tmp_path / "missing.json"))
+
+
+def test_a_tokenizer_that_fails_tells_nothing_of_the_text() -> None:
+    def fail(text: str) -> list[str]:
+        raise ValueError(text)
+
+    for tokenizer, told in (
+        (fail, "the tokenizer failed on a text"),
+        (lambda text: text, "it must return a list of tokens"),
+        (lambda text: [1], "tokens must be texts"),
+    ):
+        with pytest.raises(dpsu.DataError, match=told) as caught:
+            held({"u": "Zzsecret"}, tokenizer)
+        assert "Zzsecret" not in repr(caught.value)
+        assert caught.value.__context__ is None
+
+
+# ---- items of users ------------------------------------------------------------------------------
+
+
+def plainly(texts: dict[str, list[str]], lengths: tuple[int, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for user, posts in texts.items():
+        count: Counter[str] = Counter()
+        for post in posts:
+            words = tokens(post)
+            for n in range(lengths[0], lengths[1] + 1):
+                count.update(" ".join(words[k : k + n]) for k in range(len(words) - n + 1))
+        if count:
+            found[user] = dict(count)
+    return found
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (1, 3), (2, 2), (3, 5)])
+@pytest.mark.parametrize("at_once", [1, 50, 1 << 22])
+def test_ngrams_and_counts_are_those_of_plain_python(
+    lengths: tuple[int, int], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", at_once)
+    rng = random.Random(3)
+    texts = {
+        f"u{u}": [
+            " ".join(rng.choices(["a", "b", "cé", "中", "D!"], k=rng.randrange(8)))
+            for _ in range(rng.randrange(1, 5))
+        ]
+        for u in range(30)
+    }
+    assert held(texts, None, lengths) == plainly(texts, lengths)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl", "polars", "pandas", "pairs", "lists"])
+def test_every_input_gives_the_same_items(form: str, tmp_path: Path) -> None:
+    users = [f"u{k % 7}" for k in range(60)]
+    texts = [f"The quick {'brown ' * (k % 3)}fox, {k % 5}" for k in range(60)]
+    table = pa.table({"user": users, "text": texts})
+    data: Any = str(tmp_path / f"x.{form}")
+    if form == "parquet":
+        pa.parquet.write_table(table, data, row_group_size=7)
+    elif form == "csv":
+        pa.csv.write_csv(table, data)
+    elif form == "jsonl":
+        pl.from_arrow(table).write_ndjson(data)  # type: ignore[union-attr]
+    elif form == "polars":
+        data = pl.from_arrow(table)
+    elif form == "pandas":
+        data = table.to_pandas()
+    elif form == "pairs":
+        data = list(zip(users, texts, strict=True))
+    else:
+        data = [[t for u, t in zip(users, texts, strict=True) if u == f"u{k}"] for k in range(7)]
+    expected = held(
+        {f"u{k}": [t for u, t in zip(users, texts, strict=True) if u == f"u{k}"] for k in range(7)},
+        None,
+        2,
+    )
+    got = held(data, None, 2)
+    if form == "lists":  # users have no names of their own
+        assert sorted(map(str, got.values())) == sorted(map(str, expected.values()))
+    else:
+        assert got == expected
+
+
+def test_users_that_come_again_over_shards_are_one(tmp_path: Path) -> None:
+    for shard in range(4):
+        table = pa.table({"user": [1, 2, 1], "text": ["x y", f"y{shard}", "x"]})
+        pa.parquet.write_table(table, tmp_path / f"{shard}.parquet")
+    found = held(str(tmp_path))
+    assert found == {1: {"x": 8, "y": 4}, 2: {f"y{k}": 1 for k in range(4)}}
+
+
+def test_large_row_groups_are_read_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpsu.inputs import files
+
+    monkeypatch.setattr(files, "LARGEST_GROUP_BYTES", 1000)
+    texts = [f"common {'x' * (k % 50)} {k}" for k in range(500)]
+    pa.parquet.write_table(
+        pa.table({"user": [f"u{k // 2}" for k in range(500)], "text": texts}),
+        tmp_path / "t.parquet",
+    )
+    found = held(str(tmp_path / "t.parquet"))
+    assert len(found) == 250
+    assert all(items["common"] == 2 for items in found.values())
+
+
+# ---- hard cases ----------------------------------------------------------------------------------
+
+
+def test_tokens_beyond_the_stated_length_are_dropped_and_told() -> None:
+    texts = {"u": ["before " + "x" * 1_000_000 + " after", "y" * LONGEST_ITEM]}
+    with pytest.warns(dpsu.DataWarning, match=r"some tokens have more than 1,024 bytes") as told:
+        found = held(texts, None, (1, 2))
+    # No bigram reaches over what was dropped, and the number is not told.
+    assert found == {"u": {"before": 1, "after": 1, "y" * LONGEST_ITEM: 1}}
+    assert len(told) == 1
+    with pytest.raises(dpsu.DataError, match="more than 1,024 bytes"):
+        dpsu.release(texts, text="t", epsilon=1, delta=1e-5, strict=True)
+
+
+def test_long_tokens_are_counted() -> None:
+    source = text_source("text", None, None)
+    assert source is not None
+    rows = read(
+        {"u": ["x" * 2000, "y" * 3000 + " z"]}, user="user", item="item", count=None,
+        counted=False, key=KEY, text=source,
+    )  # fmt: skip
+    with pytest.warns(dpsu.DataWarning):
+        intern(rows)
+    assert dict(rows.tally.lost) == {pieces_module.TOO_LONG: 2}
+
+
+def test_one_enormous_text() -> None:
+    words = [f"w{k}" for k in range(1000)]
+    text = " ".join(words * 3000)  # about 14 MB
+    found = held({"u": text, "v": "w1"})
+    assert found["u"] == dict.fromkeys(words, 3000)
+    assert found["v"] == {"w1": 1}
+
+
+def test_empty_texts_and_missing_ones() -> None:
+    assert held({"u": ["", "   ", "\n"], "v": "x"}) == {"v": {"x": 1}}
+    table = pa.table({"user": ["u", "v", None], "text": [None, "x", "y"]})
+    with pytest.warns(dpsu.DataWarning) as told:
+        assert held(table) == {"v": {"x": 1}}
+    assert {str(w.message).split(";")[0] for w in told} == {
+        "some rows have no text",
+        "some rows have no 'user' or no 'text'",
+    }
+    with pytest.warns(dpsu.DataWarning, match="nothing can be released"):
+        assert (
+            held(pa.table({"user": pa.array([], pa.string()), "text": pa.array([], pa.string())}))
+            == {}
+        )
+
+
+def test_texts_that_are_no_text_are_refused() -> None:
+    with pytest.raises(dpsu.DataError, match="column 'text' holds integers"):
+        held(pa.table({"user": ["u"], "text": [5]}))
+    with pytest.raises(dpsu.ParameterError, match="user and text must be different"):
+        dpsu.release({"u": "x"}, user="t", text="t", epsilon=1, delta=1e-5)
+
+
+def test_combining_characters_and_case_are_one_item() -> None:
+    assert held({"u": ["Cafe\u0301", "CAF\u00c9"]}) == {"u": {"caf\u00e9": 2}}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text(max_size=30), max_size=6), st.sampled_from([None, "sentences", "lines"]))
+def test_any_text_can_be_read(texts: list[str], tokenizer: str | None) -> None:
+    texts = [t.encode("utf-8", "ignore").decode() for t in texts]
+    if not texts:
+        return
+    table = pa.table({"user": ["u"] * len(texts), "text": texts})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)
+        found = held(table, tokenizer, 2)
+    for item in found.get("u", {}):
+        assert item == unicodedata.normalize("NFC", item)
+
+
+def test_a_function_never_sees_two_texts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", 4000)
+    scratch: list[str] = []
+
+    def careless(text: str) -> list[str]:
+        scratch.clear()
+        for word in text.split():
+            scratch.append(word)
+        time.sleep(0)
+        return scratch
+
+    texts = {f"u{u}": f"own{u} " * 200 for u in range(300)}
+    assert held(texts, careless) == {f"u{u}": {f"own{u}": 200} for u in range(300)}
+
+
+def test_a_list_of_texts_is_not_repeated_in_errors() -> None:
+    for text in ("Zzsecret of Ann and/or Bob", "Zzsecret " * 1000, "Zzsecret\0", "Zzsecret"):
+        with pytest.raises(dpsu.ParameterError, match="no such file") as caught:
+            dpsu.release([text], text="t", epsilon=1, delta=1e-5)
+        assert "Zzsecret" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_row_of_many_megabytes(form: str, tmp_path: Path) -> None:
+    text = "word " * (4 << 20)
+    path = tmp_path / f"x.{form}"
+    table = pl.DataFrame({"user": ["u", "u"], "text": [text, "x"]})
+    table.write_csv(path) if form == "csv" else table.write_ndjson(path)
+    assert held(str(path)) == {"u": {"word": 4 << 20, "x": 1}}
+
+
+def test_columns_without_values_have_no_type() -> None:
+    empty = pd.DataFrame({"user": [], "text": []}, dtype=object)
+    missing = pd.DataFrame({"user": ["u"], "text": [float("nan")]}, dtype=object)
+    for frame in (empty, missing):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert dpsu.release(frame, text="text", epsilon=1, delta=1e-5).items == ()
+        assert "nothing can be released" in str(told[-1].message)
+
+
+@pytest.mark.parametrize("type_", ["string", "large_string", "string_view", "dictionary"])
+def test_every_type_of_text_and_any_chunks(type_: str) -> None:
+    users = pa.chunked_array([["a", "b"], ["a"], [], ["c", "b"]])
+    texts = pa.chunked_array([["x"], ["y x", "z"], ["x", "y"]])
+    if type_ == "dictionary":
+        users, texts = users.dictionary_encode(), texts.dictionary_encode()
+    else:
+        kind = {"string": pa.string, "large_string": pa.large_string, "string_view": pa.string_view}
+        users, texts = users.cast(kind[type_]()), texts.cast(kind[type_]())
+    table = pa.table({"user": users, "text": texts})
+    everything = {"a": {"x": 1, "z": 1}, "b": {"x": 1, "y": 2}, "c": {"x": 1}}
+    assert held(table) == everything
+    assert held(pa.concat_tables([table, table]).slice(5)) == everything
+
+
+def test_a_text_for_each_user_is_questioned() -> None:
+    pairs = [(f"post {k}", "same words") for k in range(50)]
+    for call in (dpsu.release, dpsu.ngrams):
+        with pytest.warns(dpsu.DataWarning, match="every text has its own 'user'"):
+            call(pairs, text="t", epsilon=1, delta=1e-5)
+
+
+def test_a_pattern_may_end_like_a_file() -> None:
+    assert tokens("a.json b", r"regex:\w+\.json") == ["a.json"]
+
+
+# ---- the public face -----------------------------------------------------------------------------
+
+
+def test_words_of_texts_are_released() -> None:
+    texts = {f"u{u}": [f"Good morning, number{u}!"] for u in range(800)}
+    result = dpsu.release(texts, text="body", epsilon=2, delta=1e-6)
+    assert set(result.items) <= {"good", "morning"}
+    assert len(result) > 0
+    assert "tokens of column 'body' by tokenizer 'words'" in result.report()
+    assert dpsu.Plan.from_json(result.plan.to_json()) == result.plan
+    pairs = dpsu.release(texts, text="body", ngrams="1-2", epsilon=2, delta=1e-6)
+    assert "good morning" in pairs
+
+
+def test_removing_a_user_leaves_the_others_items() -> None:
+    rng = np.random.default_rng(1)
+    texts = {f"u{u}": [" ".join(rng.choice(list("abcdef"), 5)) for _ in range(3)] for u in range(8)}
+    everybody = held(texts, None, (1, 2))
+    for gone in texts:
+        rest = held({u: t for u, t in texts.items() if u != gone}, None, (1, 2))
+        assert rest == {u: items for u, items in everybody.items() if u != gone}
+
+
+def test_greedy_follows_the_counts_of_tokens() -> None:
+    texts = {f"u{u}": "often often often seldom" for u in range(30)}
+    result = dpsu.release(texts, text="t", epsilon=5, delta=1e-3, mechanism="greedy", cutoff=40)
+    assert result.items == ("often",)
+
+
+def test_selection_works_on_texts() -> None:
+    texts = {f"u{u}": "one two" for u in range(400)}
+    best = dpsu.select(texts, [{"mechanism": "weighted-gaussian"}], text="t", epsilon=4, delta=1e-5)
+    assert best.items == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("given_", "parsed"),
+    [
+        (None, (1, 1)),
+        (2, (2, 2)),
+        ((1, 3), (1, 3)),
+        ("2", (2, 2)),
+        ("1-3", (1, 3)),
+        (" 1 - 3 ", (1, 3)),
+    ],
+)
+def test_lengths_are_read(given_: Any, parsed: tuple[int, int]) -> None:
+    assert parse_lengths(given_) == parsed
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"ngrams": "3-1"}, "begins above its end"),
+        ({"ngrams": "x"}, "is not a length or a range"),
+        ({"ngrams": 0}, "ngrams=0 is out of range"),
+        ({"ngrams": (1, 2, 3)}, "must have two ends"),
+        ({"tokenizer": "wrods"}, "is not one of words, paper"),
+        ({"tokenizer": "regex:("}, "is no regular expression"),
+        ({"tokenizer": 5}, "tokenizer is a int"),
+        ({"count": "n"}, "is not for texts"),
+        ({"text": None, "tokenizer": "words"}, "tokenizer is for texts"),
+        ({"text": None, "ngrams": 2}, "ngrams is for texts"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
+    everything: dict[str, Any] = {"text": "t", "epsilon": 1, "delta": 1e-5, **options}
+    with pytest.raises(dpsu.ParameterError, match=told):
+        dpsu.plan(**everything)

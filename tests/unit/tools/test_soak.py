@@ -1,0 +1,142 @@
+"""The attacks of `make soak` run, and what judges them sees what is wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools.soak import promises, results
+from tools.soak.attacks import ATTACKS
+from tools.soak.cases import Room
+from tools.soak.data import COMMON, SECRET_MARK, private_piece
+from tools.soak.promises import LEDGER, OLD, Reference, Task
+from tools.soak.running import Ended
+
+ROOT = Path(__file__).resolve().parents[3]
+TASK = Task(output="items.txt", report="report.json", ledger=LEDGER)
+ITEMS, REPORT = b"bread\nmilk\n", b"{}\n"
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    monkeypatch.setattr(promises, "reference", lambda task, room: Reference(ITEMS, REPORT))
+    (tmp_path / TASK.source).write_bytes(b"")
+    return Room(tmp_path)
+
+
+def charge(ledger: Path, *, done: bool) -> None:
+    import dpsu
+
+    spending = dpsu.Ledger(ledger).spending("visits", budget=(50, 0.1))
+    spending.charge(dpsu.plan(epsilon=1, delta=1e-9, mechanism="policy-laplace"))
+    if done:
+        spending.done()
+
+
+def test_what_is_right_is_not_bad(room: Room) -> None:
+    (room.folder / "items.txt").write_bytes(ITEMS)
+    (room.folder / "report.json").write_bytes(REPORT)
+    charge(room.folder / LEDGER, done=True)
+    assert promises.judge(TASK, room.folder, Ended(0, b"", ""), room) == []
+
+
+def test_a_run_that_was_killed_before_it_wrote_is_not_bad(room: Room) -> None:
+    charge(room.folder / LEDGER, done=False)
+    (room.folder / ".items.txt.1234.partial").write_bytes(b"br")
+    ended = Ended(-signal.SIGKILL, b"", "")
+    assert promises.judge(TASK, room.folder, ended, room, sent=signal.SIGKILL) == []
+    (trouble,) = promises.judge(TASK, room.folder, Ended(1, b"", "ended"), room)
+    assert "left behind: .items.txt.1234.partial" in trouble
+
+
+@pytest.mark.parametrize(
+    ("items", "report", "done", "ended", "words"),
+    [
+        (None, REPORT, None, Ended(1, b"", "no"), "report without items"),
+        (ITEMS[:3], None, None, Ended(1, b"", "no"), "items are neither"),
+        (ITEMS, REPORT[:1], None, Ended(1, b"", "no"), "report is neither"),
+        (
+            ITEMS,
+            None,
+            None,
+            Ended(1, b"", "no output was written"),
+            "says that no output was written",
+        ),
+        (ITEMS, REPORT, None, Ended(0, b"", ""), "nothing was charged"),
+        (None, None, True, Ended(1, b"", "no"), "it says done"),
+        (None, None, False, Ended(0, b"", ""), "ended with 0"),
+        (None, None, False, Ended(-11, b"", ""), "ended with -11"),
+        (None, None, False, Ended(1, b"", ""), "without a word"),
+        (None, None, False, Ended(1, b"", COMMON[0]), "private value"),
+        (None, None, False, Ended(1, b"", "this is a defect"), "defective"),
+    ],
+)
+def test_every_broken_promise_is_bad(
+    room: Room,
+    items: bytes | None,
+    report: bytes | None,
+    done: bool | None,
+    ended: Ended,
+    words: str,
+) -> None:
+    for name, content in (("items.txt", items), ("report.json", report)):
+        if content is not None:
+            (room.folder / name).write_bytes(content)
+    if done is not None:
+        charge(room.folder / LEDGER, done=done)
+    assert words in "; ".join(promises.judge(TASK, room.folder, ended, room))
+
+
+def test_the_old_file_must_be_whole_or_replaced(room: Room) -> None:
+    task = Task(replaces=True)
+    assert "neither" in promises.judge(task, room.folder, Ended(1, b"", "no"), room)[0]
+    (room.folder / "items.txt").write_bytes(OLD)
+    assert promises.judge(task, room.folder, Ended(1, b"", "no"), room) == []
+
+
+def test_pieces_of_private_values_are_found() -> None:
+    assert private_piece(f"cannot read {SECRET_MARK[2:8]!r}") is not None
+    assert private_piece("cannot read 'items.csv'") is None
+
+
+def test_results_add_up_by_the_sources_that_were_attacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "soak.json"
+    found = {
+        "kills": {
+            "tried": 10, "bad": 1, "unit": "kills", "varied": "the signal",
+            "cases": [{"seed": 7, "troubles": ["it hung"]}],
+        }
+    }  # fmt: skip
+    for name in ("first", "first", "second"):
+        monkeypatch.setattr(results, "attacked", lambda name=name: name)
+        results.add(path, found, 2.0)
+    known = json.loads(path.read_text("utf-8"))
+    sums = [(entry["name"], entry["attacks"]["kills"]["tried"]) for entry in known["sources"]]
+    assert sums == [("first", 20), ("second", 10)]
+    table = results.table(known)
+    assert "| kills | 30 kills | 3 | 10 | 1 | the signal |" in table
+    assert "All runs: 6 minutes. Newest: dpsu second" in table
+    assert "- seed 7: `it hung`" in table
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and file systems of Linux")
+def test_each_attack_runs(tmp_path: Path) -> None:
+    """A handful of cases; what they find is for `make soak` to tell."""
+    path = tmp_path / "soak.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.soak", "--cases", "4", "--jobs", "1", "--seed", "1", "--minutes", "10",
+         "--results", str(path)],
+        cwd=ROOT, capture_output=True, check=False, text=True,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    (entry,) = json.loads(path.read_text("utf-8"))["sources"]
+    assert list(entry["attacks"]) == [attack.name for attack in ATTACKS]
+    assert all(sums["tried"] >= 4 for sums in entry["attacks"].values())
+    assert "Traceback" not in done.stderr

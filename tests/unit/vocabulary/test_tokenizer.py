@@ -1,0 +1,476 @@
+"""Released words as tokenizers and word lists, read back by the libraries they are made for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+import dpsu
+from dpsu.vocabulary import training
+from dpsu.vocabulary.lexicons import write_fasttext, write_gensim, write_spacy
+from dpsu.vocabulary.training import MODELS, SPECIAL_TOKENS, train_tokenizer, write_tokenizer
+from dpsu.vocabulary.words import Vocabulary, read_vocabulary
+from tests.unit.cli import test_cli
+from tests.unit.cli.test_cli import Run
+
+run = test_cli.run
+ROOT = Path(__file__).resolve().parents[3]
+ENGLISH = ["bread", "milk", "butter", "breakfast", "brown", "rye", "roll", "oats", "honey", "jam"]
+WORLD = [
+    "🥐", "👩‍👩‍👧", "❤️", "中文", "分词", "ねこ", "ภาษา", "مرحبا", "شُكْرًا", "שלום", "привет", "q̃uer", "naïve",
+    "don't", "covid-19", "r/privacy", ":)", "#tag", "@home", "https://example.org/a?b=c&d", "a b", "x" * 300,
+]  # fmt: skip
+WORDS = ENGLISH + WORLD
+RELEASED = dict(zip(WORDS, range(len(WORDS), 0, -1), strict=True))
+
+
+def opened(tokenizer: Tokenizer, folder: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from transformers import PreTrainedTokenizerFast
+
+        write_tokenizer(tokenizer, folder / "tokenizer.json")
+        return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+
+
+def released(words: list[str], counts: list[int] | None) -> dpsu.Release:
+    plan = dpsu.plan(epsilon=1, delta=1e-6, item="word")
+    noisy = None if counts is None else pa.array(counts, pa.int64())
+    return dpsu.Release(plan, pa.array(words, pa.large_string()), noisy)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("size", [600, 30_000])
+def test_words_survive_the_way_through_transformers(model: str, size: int, tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(RELEASED, model=model, vocab_size=size)
+    loaded = opened(tokenizer, tmp_path)
+    assert len(loaded) == tokenizer.get_vocab_size() <= size
+    for word in WORDS:
+        assert loaded.decode(loaded.encode(word)) == word
+        assert tokenizer.decode(tokenizer.encode(word).ids) == word
+    special = SPECIAL_TOKENS[model]
+    assert [loaded.convert_tokens_to_ids(token) for token in special] == list(range(len(special)))
+    assert not set(loaded.encode(" ".join(WORDS))) & set(range(len(special)))
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(-5, 2000), max_size=12))
+@settings(deadline=None, max_examples=60)
+def test_bytes_restore_any_text(words: dict[str, int]) -> None:
+    tokenizer = train_tokenizer(words, lowercase=False, vocab_size=300, special_tokens=())
+    for word in words:
+        text = unicodedata.normalize("NFC", word)
+        assert tokenizer.decode(tokenizer.encode(word).ids) == text
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(-5, 2000), max_size=12))
+@settings(deadline=None, max_examples=60)
+def test_wordpiece_restores_words_up_to_whitespace(words: dict[str, int]) -> None:
+    words = {word: count for word, count in words.items() if not re.search(r"##|\[UNK\]", word)}
+    tokenizer = train_tokenizer(words, model="wordpiece", lowercase=False, special_tokens=["[UNK]"])
+    for word in words:
+        # What Unicode calls white space; Python adds four control characters to it.
+        text = re.sub(r"[^\S\x1c-\x1f]+", " ", unicodedata.normalize("NFC", word)).strip(" ")
+        assert tokenizer.decode(tokenizer.encode(word).ids) == text
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_text_that_was_never_released_is_encoded_all_the_same(model: str) -> None:
+    tokenizer = train_tokenizer(ENGLISH, model=model)
+    ids = tokenizer.encode("Bread ☃ \x00 \ud7ff ᚠᚢ & jam!").ids
+    if model == "bpe":
+        assert tokenizer.decode(ids) == "bread ☃ \x00 \ud7ff ᚠᚢ & jam!"
+    else:
+        assert tokenizer.encode("bread ᚠᚢ jam!").tokens == ["bread", "[UNK]", "jam", "!"]
+        assert "[UNK]" not in tokenizer.encode("any ASCII text, 100 % (of it).").tokens
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_counts_decide_which_words_stay_whole(model: str, tmp_path: Path) -> None:
+    rare = [f"zq{a}{b}kw" for a in "abcdefgh" for b in "abcdefgh"]
+    size = {"bpe": 275, "wordpiece": 150}[model]
+    for favorite in ("breakfast", "marmalade"):
+        words = dict.fromkeys([*rare, "breakfast", "marmalade"], 3) | {favorite: 3000}
+        tokenizer = train_tokenizer(words, model=model, vocab_size=size)
+        assert len(tokenizer.encode(favorite).tokens) == 1
+        (other,) = {"breakfast", "marmalade"} - {favorite}
+        assert len(tokenizer.encode(other).tokens) > 3
+        assert all(len(tokenizer.encode(word).tokens) > 1 for word in rare)
+
+
+def test_a_word_is_one_token_wherever_it_stands() -> None:
+    tokenizer = train_tokenizer([*ENGLISH, "中文", "分词"])
+    assert tokenizer.encode("milk bread, milk").tokens == ["Ġmilk", "Ġbread", ",", "Ġmilk"]
+    # In a script without spaces words stand side by side.
+    assert len(tokenizer.encode("bread分词中文").tokens) == 3
+
+
+def test_punctuation_is_cut_off_unless_a_released_word_has_it_inside() -> None:
+    tokenizer = train_tokenizer(["bread", "milk", "中", "文"], model="wordpiece")
+    assert tokenizer.encode('"bread" (milk)中文').tokens == [
+        '"', "bread", '"', "(", "milk", ")", "中", "文",
+    ]  # fmt: skip
+    tokenizer = train_tokenizer(["bread", "don't"], model="wordpiece")
+    assert tokenizer.encode("(don't, bread)").tokens == ["(", "don't", ",", "bread", ")"]
+
+
+def test_huge_counts_are_scaled_and_every_word_is_fed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "MOST_REPETITIONS", 10_000)
+    pieces = Counter({"bread": 3 * 10**15, "milk": 10**15, "rye": 1})
+    fed = Counter(" ".join(training._repeated(pieces)).split())
+    assert fed == {"bread": 7500, "milk": 2500, "rye": 1}
+    few = Counter({"bread": 30, "milk": 10})
+    assert Counter(" ".join(training._repeated(few)).split()) == few
+
+
+def test_negative_counts_are_floored() -> None:
+    assert read_vocabulary({"rye": -40, "jam": 0, "oats": 1}).counts == (1, 1, 1)
+    same = [train_tokenizer(words).to_str() for words in ({"rye": -4, "jam": 0}, ["jam", "rye"])]
+    assert same[0] == same[1]
+
+
+MAKE = """
+import sys
+from dpsu.vocabulary.training import train_tokenizer, write_tokenizer
+words = [a + b + c for a in "abcéñ中" for b in "defg" for c in "hijk文"]
+write_tokenizer(train_tokenizer(words, model=sys.argv[1], vocab_size=400), sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_same_words_give_the_same_file(model: str, tmp_path: Path) -> None:
+    files = [tmp_path / f"{n}.json" for n in range(3)]
+    for seed, path in enumerate(files):
+        subprocess.run(
+            [sys.executable, "-c", MAKE, model, str(path)],
+            check=True, env=os.environ | {"PYTHONHASHSEED": str(seed)},
+        )  # fmt: skip
+    assert len({path.read_bytes() for path in files}) == 1
+    backwards = dict(reversed(RELEASED.items()))
+    first, second = (train_tokenizer(words, model=model) for words in (RELEASED, backwards))
+    assert first.to_str() == second.to_str()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_capitals(model: str) -> None:
+    words = {"Bread": 3, "bread": 4, "NASA": 9}
+    kept = train_tokenizer(words, model=model, lowercase=False)
+    assert [kept.decode(kept.encode(word).ids) for word in words] == list(words)
+    folded = train_tokenizer(words, model=model)
+    assert folded.decode(folded.encode("Bread NASA").ids) == "bread nasa"
+    # Composed or not, it is the same text.
+    assert folded.encode("CAFE\u0301").ids == folded.encode("café").ids
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_empty_release_still_makes_a_tokenizer(model: str, tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(released([], []), model=model)
+    loaded = opened(tokenizer, tmp_path)
+    assert loaded.decode(loaded.encode("bread")) == "bread"
+    for write, name in (
+        (write_fasttext, "f.txt"),
+        (write_gensim, "g.txt"),
+        (write_spacy, "s.jsonl"),
+    ):
+        write([], tmp_path / name)
+    assert (tmp_path / "g.txt").read_text() == "0\n"
+    assert (tmp_path / "f.txt").read_text() == (tmp_path / "s.jsonl").read_text() == ""
+
+
+AWKWARD = ["", " ", "1", "a\tb", "back\\slash", "back\\nslash", "comma,quote\"", "line\nfeed", "null", "re\rturn", "中文"]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".csv", ".parquet", ".json"])
+@pytest.mark.parametrize("counts", [None, list(range(20, 20 - len(AWKWARD), -1))])
+def test_what_a_release_writes_is_read_back(
+    suffix: str, counts: list[int] | None, tmp_path: Path
+) -> None:
+    release = released(AWKWARD, counts)
+    release.write(tmp_path / f"words{suffix}")
+    found = read_vocabulary(tmp_path / f"words{suffix}")
+    assert found == read_vocabulary(release)
+    assert set(found.words) == set(AWKWARD) - {""}
+    assert found.counted == (counts is not None)
+    empty = released([], None if counts is None else [])
+    empty.write(tmp_path / f"empty{suffix}")
+    assert len(read_vocabulary(tmp_path / f"empty{suffix}")) == 0
+
+
+def test_integers_are_words_too(tmp_path: Path) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
+    release = dpsu.Release(plan, pa.array([7, 12]), pa.array([3, 5]))
+    for suffix in (".txt", ".csv", ".parquet", ".json"):
+        release.write(tmp_path / f"numbers{suffix}")
+        assert read_vocabulary(tmp_path / f"numbers{suffix}") == Vocabulary(
+            ("12", "7"), (5, 3), True
+        )
+
+
+BAD_FILES = [
+    ("words.parquet", b"not parquet", "'words.parquet' cannot be read as a .parquet file of a release"),
+    ("words.json", b"{", "'words.json' cannot be read as a .json file"),
+    ("words.json", b"{}", "'words.json' holds no list"),
+    ("words.json", b'["a", null]', "one of them is a NoneType"),
+    ("words.json", b'[{"a": 1}, 2]', "'words.json' cannot be read"),
+    ("words.csv", b"", "'words.csv' cannot be read"),
+    ("words.csv", b"a,b,c\n1,2,3\n", "has the columns 'a', 'b', 'c'"),
+    ("words.csv", b"word,count\nbread,many\n", "'words.csv' cannot be read"),
+    ("words.csv", b"word,count\nbread,nan\n", "must be finite numbers"),
+    ("words.csv", b"word,count\nbread\n", "'words.csv' cannot be read"),
+    ("words.txt", b"\xff\xfe", "'words.txt' cannot be read"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "words"), BAD_FILES)
+def test_bad_files(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(dpsu.DataError, match=re.escape(words)):
+        read_vocabulary(tmp_path / name)
+
+
+BAD_OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
+    (["bread"], {"model": "unigram"}, "model='unigram' is unknown; it is one of bpe, wordpiece"),
+    (["bread"], {"vocab_size": 260}, "vocab_size=260 is too small .* at least 261"),
+    (["bread"], {"vocab_size": 100, "model": "wordpiece"}, "vocab_size=100 is too small"),
+    (["bread"], {"vocab_size": 2.5}, "vocab_size=2.5 is not a whole number"),
+    (["bread"], {"special_tokens": ["<s>", "<s>"]}, "special_tokens must be different"),
+    (["bread"], {"special_tokens": ["<s>"], "model": "wordpiece"}, r"special_tokens lacks '\[UNK\]'"),
+    (["a<MASK>b"], {}, "contains the special token '<mask>'"),
+    ("nowhere.txt", {}, "there is no file 'nowhere.txt'"),
+    (Path(__file__), {}, "its name ends in .txt, .csv, .parquet, .json"),
+    (7, {}, "words is a int; give a release"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "options", "message"), BAD_OPTIONS)
+def test_bad_options(words: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(dpsu.ParameterError, match=message):
+        train_tokenizer(words, **options)
+
+
+def test_another_name_for_the_unknown() -> None:
+    words = ["[UNK]", "bread"]
+    with pytest.raises(dpsu.ParameterError, match="a released word contains the special token"):
+        train_tokenizer(words, model="wordpiece", lowercase=False)
+    tokenizer = train_tokenizer(
+        words, model="wordpiece", lowercase=False, special_tokens=["<pad>", "<unk>"]
+    )
+    assert tokenizer.encode("[UNK] ᚠ bread").tokens == ["[UNK]", "<unk>", "bread"]
+
+
+def test_words_of_the_wrong_kind() -> None:
+    with pytest.raises(dpsu.DataError, match="one of them is a float"):
+        read_vocabulary([1.5])
+    with pytest.raises(dpsu.DataError, match="lone surrogates"):
+        read_vocabulary(["\ud800"])
+
+
+def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(ENGLISH)
+    with pytest.raises(dpsu.ParameterError, match=r"must end in \.json"):
+        write_tokenizer(tokenizer, tmp_path / "tokenizer.txt")
+    with pytest.raises(dpsu.OutputError, match="there is no folder"):
+        write_tokenizer(tokenizer, tmp_path / "no" / "tokenizer.json")
+    with pytest.raises(dpsu.ParameterError, match=r"must end in \.jsonl"):
+        write_spacy(ENGLISH, tmp_path / "lexemes.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_library_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+    run: Run,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'dpsu[tokenizers]'")):
+        train_tokenizer(ENGLISH)
+    (tmp_path / "words.txt").write_text("bread\n")
+    code, _, err = run("tokenizer", tmp_path / "words.txt", "--output", tmp_path / "t.json")
+    assert (code, err) == (1, "dpsu: this needs tokenizers: pip install 'dpsu[tokenizers]'\n")
+    # Word lists do not need it.
+    assert run("tokenizer", tmp_path / "words.txt", "--as", "gensim", "--output", tmp_path / "g.txt")[0] == 0  # fmt: skip
+
+
+def test_gensim_loads_its_dictionary(tmp_path: Path) -> None:
+    from gensim.corpora import Dictionary
+    from gensim.models import TfidfModel
+
+    words = RELEASED | {"tab\tbed": 5, "two\nlines": 5}
+    with pytest.warns(dpsu.DataWarning, match="2 of 34 words have tabs or line feeds"):
+        write_gensim(words, tmp_path / "dictionary.txt", documents=30)
+    loaded = Dictionary.load_from_text(str(tmp_path / "dictionary.txt"))
+    assert loaded.num_docs == 30
+    assert {loaded[id_]: count for id_, count in loaded.dfs.items()} == {
+        word: min(count, 30) for word, count in RELEASED.items()
+    }
+    assert loaded.doc2bow(["bread", "中文", "bread", "secret"]) == [
+        (loaded.token2id["bread"], 2), (loaded.token2id["中文"], 1),
+    ]  # fmt: skip
+    assert TfidfModel(dictionary=loaded)[loaded.doc2bow(["naïve"])]
+    write_gensim(RELEASED, tmp_path / "dictionary.txt")
+    assert Dictionary.load_from_text(str(tmp_path / "dictionary.txt")).num_docs == len(WORDS)
+    with pytest.raises(dpsu.ParameterError, match="documents=0 is out of range"):
+        write_gensim(RELEASED, tmp_path / "dictionary.txt", documents=0)
+
+
+def test_spacy_initializes_its_vocabulary(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import spacy
+    path = tmp_path / "lexemes.jsonl"
+    write_spacy(RELEASED, path)
+    nlp = spacy.blank("xx")
+    nlp.config["initialize"]["vocab_data"] = str(path)
+    nlp.initialize()
+    for rank, word in enumerate(WORDS):
+        assert word in nlp.vocab.strings
+        assert nlp.vocab[word].rank == rank
+    assert nlp.vocab["bread"].is_alpha
+    unknown = nlp.vocab["never released"].rank
+    assert unknown > 10**9
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert sum(2.718281828459045 ** line["prob"] for line in lines) == pytest.approx(1, abs=1e-3)
+    nlp.vocab.lookups.add_table("lexeme_prob", {line["orth"]: line["prob"] for line in lines})
+    assert nlp.vocab["bread"].prob == pytest.approx(lines[0]["prob"])
+
+
+def test_one_word_per_line_for_fasttext(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    with pytest.warns(dpsu.DataWarning, match="1 of 32 words have whitespace"):
+        write_fasttext(RELEASED, path)
+    kept = [word for word in WORDS if " " not in word]
+    assert path.read_text("utf-8").split("\n") == [*kept, ""]
+
+
+def test_fasttext_reads_the_same_words(tmp_path: Path) -> None:
+    fasttext = pytest.importorskip("fasttext", reason="fastText has no wheel of its own")
+    with pytest.warns(dpsu.DataWarning):
+        write_fasttext(RELEASED | {"a\u00a0b": 1, "nul\0": 1}, tmp_path / "words.txt")
+    lines = (tmp_path / "words.txt").read_text("utf-8").split("\n")[:-1]
+    assert [fasttext.tokenize(line) for line in lines] == [[line] for line in lines]
+    assert "a\u00a0b" in lines
+
+
+def test_from_rows_to_a_tokenizer_in_the_shell(run: Run, tmp_path: Path) -> None:
+    users = 400
+    rows = [(u, w) for u in range(users) for w in (*ENGLISH[: 2 + u % 9], "don't", f"secret{u}")]
+    table = pa.table({"who": [u for u, _ in rows], "what": [w for _, w in rows]})
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    words = tmp_path / "words.parquet"
+    code, _, err = run(
+        "release", tmp_path / "rows.parquet", "--user", "who", "--item", "what", "--counts",
+        "--mechanism", "weighted-gaussian", "--epsilon", "3", "--delta", "1e-5",
+        "--insecure-seed", "1", "--output", words,
+    )  # fmt: skip
+    assert code == 0, err
+    vocabulary = read_vocabulary(words)
+    assert vocabulary.counted
+    assert {"bread", "don't"} <= set(vocabulary.words)
+    for model in MODELS:
+        output = tmp_path / f"{model}.json"
+        code, out, err = run(
+            "tokenizer", words, "--model", model, "--vocab-size", 400, "--output", output
+        )
+        assert (code, out) == (0, "")
+        assert f"{len(vocabulary)} words with counts made " in err
+        loaded = opened(Tokenizer.from_file(str(output)), tmp_path)
+        assert all(loaded.decode(loaded.encode(word)) == word for word in vocabulary.words)
+        assert "secret" not in output.read_text("utf-8")
+        trained = train_tokenizer(words, model=model, vocab_size=400)
+        assert json.loads(output.read_text("utf-8")) == json.loads(trained.to_str())
+    for kind, suffix in (("fasttext", "txt"), ("gensim", "txt"), ("spacy", "jsonl")):
+        output = tmp_path / f"{kind}.{suffix}"
+        assert run("tokenizer", words, "--as", kind, "--output", output, "--quiet") == (0, "", "")
+        assert "bread" in output.read_text("utf-8")
+
+
+USAGE = [
+    (["--output", "t.json", "--vocab-size", "9"], "--vocab-size=9 is too small for these words"),
+    (["--output", "t.json", "--vocab-size", "0"], "--vocab-size=0 is out of range"),
+    (["--output", "t.txt"], "cannot write 't.txt': its name must end in .json"),
+    (["--output", "t.json", "--as", "spacy"], "its name must end in .jsonl"),
+    (["--output", "t.txt", "--as", "fasttext", "--cased"], "--cased: only for --as tokenizer, and this is --as fasttext"),
+    (["--output", "t.txt", "--as", "fasttext", "--vocab-size", "9"], "--vocab-size: only for --as tokenizer"),
+    (["--output", "t.json", "--documents", "9"], "--documents: only for --as gensim"),
+    (["--output", "t.json", "--model", "unigram"], "Invalid value for '--model'"),
+    (["--output", "t.json", "--special-tokens", "read"], "give other --special-tokens"),
+    (["--output", "words.txt", "--as", "gensim"], "is also read"),
+    ([], "Missing option '--output'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "words"), USAGE)
+def test_usage_errors_exit_with_2(
+    run: Run,
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("words.txt").write_text("bread\nmilk\n")
+    code, out, err = run("tokenizer", "words.txt", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+    assert Path("words.txt").read_text() == "bread\nmilk\n"
+
+
+def test_the_command_tells_what_it_did(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("Bread\nbrown rye\n")
+    given = "tokenizer", tmp_path / "words.txt"
+    code, _, err = run(*given, "--output", tmp_path / "t.json")
+    assert code == 0
+    assert "2 words without counts made 2" in err
+    assert "Capitals were put in lowercase (--cased keeps them)." in err
+    _, _, err = run(
+        *given, "--cased", "--special-tokens", "<a> <b>", "--output", tmp_path / "t.json"
+    )
+    assert "Capitals" not in err
+    kept = Tokenizer.from_file(str(tmp_path / "t.json"))
+    assert (kept.token_to_id("<a>"), kept.token_to_id("<b>")) == (0, 1)
+    assert kept.encode("Bread").tokens == ["ĠBread"]
+    code, _, err = run(*given, "--as", "fasttext", "--output", tmp_path / "f.txt")
+    assert (code, err.split("\n")[0]) == (
+        0, "warning: 1 of 2 words have whitespace, which the format of fastText cannot hold; they are left out",
+    )  # fmt: skip
+    (tmp_path / "words.parquet").write_bytes(b"no")
+    code, _, err = run("tokenizer", tmp_path / "words.parquet", "--output", tmp_path / "t.json")
+    assert (code, "cannot be read as a .parquet file" in err) == (1, True)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['dpsu', 'tokenizer', '--help']\nfrom dpsu.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('loaded', sorted({'numpy', 'pyarrow', 'tokenizers', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.endswith("loaded []\n")
+
+
+@pytest.mark.slow
+def test_the_guide_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "guides" / "tokenizers.md").read_text("utf-8")
+    shell = f"shopt -s expand_aliases\nalias dpsu='{sys.executable} -m dpsu'\n"
+    starts = {"python": [sys.executable, "-W", "ignore", "-c"], "sh": ["bash", "-ec"]}
+    for language, code in re.findall(r"```(python|sh)\n(.*?)```", page, re.S):
+        start, before = starts[language], shell if language == "sh" else ""
+        done = subprocess.run(
+            [*start, before + code], cwd=tmp_path, capture_output=True, check=False, text=True
+        )
+        assert done.returncode == 0, done.stderr
