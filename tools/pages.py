@@ -3,9 +3,9 @@
     python -m tools.pages          write the pages
     python -m tools.pages --check  fail if one of them is not what it would be
 
-README.md, SECURITY.md and CHANGELOG.md are written once and shown twice; the help of every command
-is printed by the command itself, the Python reference comes from docstrings, and figures are what
-the benchmarks last measured.
+SECURITY.md and CHANGELOG.md are written once and shown twice; the help of every command is printed
+by the command itself, the Python reference comes from docstrings, and figures are what the
+benchmarks last measured.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ PYTHON = DOCS / "reference" / "api"
 def pages() -> dict[Path, str]:
     """All generated pages and their content."""
     return {
-        DOCS / "index.md": _moved("README.md", ""),
-        DOCS / "reference" / "security.md": _moved("SECURITY.md", "../"),
+        DOCS / "reference" / "security.md": _moved("SECURITY.md"),
         DOCS / "reference" / "cli.md": _command_line(),
         DOCS / "figures" / "speed.md": _speed(),
         DOCS / "figures" / "yields.md": _yields(),
         DOCS / "figures" / "text.md": _texts(),
-        DOCS / "reference" / "changelog.md": _moved("CHANGELOG.md", "../"),
+        DOCS / "reference" / "changelog.md": _moved("CHANGELOG.md"),
         DOCS / "figures" / "papers.md": _papers(),
         DOCS / "guides" / "spark.md": _spark(),
         DOCS / "guides" / "forecast.md": _forecast(),
@@ -49,12 +48,9 @@ def leftover() -> list[Path]:
     return sorted(set(PYTHON.rglob("*.md")) - set(pages()))
 
 
-def _moved(name: str, up: str) -> str:
-    """A page of the root of the project, with links as seen from where the site shows it."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    return text.replace("](docs/", f"]({up}").replace(
-        "](SECURITY.md)", f"]({up}reference/security.md)"
-    )
+def _moved(name: str) -> str:
+    """A page of the root of the project, with links as seen from the reference."""
+    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](../")
 
 
 def _command_line() -> str:

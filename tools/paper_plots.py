@@ -49,20 +49,20 @@ def plot_papers(
 
 
 def _panels(sets: dict[str, Any], draw: Draw) -> Any:
-    columns = min(3, len(sets))
+    columns = min(2, len(sets))
     rows = -(-len(sets) // columns)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(3.6 * columns, 3 * rows), layout="constrained", squeeze=False
+        rows, columns, figsize=(3 * columns, 2.8 * rows), layout="constrained", squeeze=False
     )
     for axis in axes.flat[len(sets) :]:
         axis.set_axis_off()
     for axis, (name, entry) in zip(axes.flat, sets.items(), strict=False):
         draw(axis, name, entry)
-        axis.set_title(TITLES[name], fontsize=9)
+        axis.set_title(TITLES[name], fontsize=10)
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("items released")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=7, loc="outside lower center", ncols=4)
+    figure.legend(handles, labels, fontsize=10, loc="outside lower center", ncols=2)
     return figure
 
 
@@ -90,7 +90,7 @@ def _by_epsilon(axis: Any, name: str, entry: dict[str, Any]) -> None:
         at = published.LIMITS.index(published.FIGURE_LIMIT)
         sizes = [row[at][0] for row in published.GOPI_TABLE_2.values()]
         _crosses(axis, [(published.EPSILON, size) for size in sizes])
-    axis.set_xlabel("epsilon", fontsize=8)
+    axis.set_xlabel("epsilon")
 
 
 def _by_limit(axis: Any, name: str, entry: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ def _by_limit(axis: Any, name: str, entry: dict[str, Any]) -> None:
                 for limit, (size, _) in zip(published.LIMITS, row, strict=True)
             ],
         )
-    axis.set_xlabel("max_items", fontsize=8)
+    axis.set_xlabel("max_items")
 
 
 def _by_alpha(axis: Any, name: str, entry: dict[str, Any]) -> None:
@@ -113,11 +113,11 @@ def _by_alpha(axis: Any, name: str, entry: dict[str, Any]) -> None:
         at = published.LIMITS.index(published.FIGURE_LIMIT)
         sizes = [published.GOPI_TABLE_2[m][at][0] for m in gopi2020.POLICIES]
         _crosses(axis, [(published.GOPI_ALPHA, size) for size in sizes])
-    axis.set_xlabel("alpha", fontsize=8)
+    axis.set_xlabel("alpha")
 
 
 def _ranks(sets: dict[str, Any]) -> Any:
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, axis = plt.subplots(figsize=(6, 5), layout="constrained")
     for name, entry in sets.items():
         points = entry["figures"]["4"]
         slope = entry["zipf"]
@@ -129,7 +129,7 @@ def _ranks(sets: dict[str, Any]) -> Any:
             _crosses(axis, [(row[0], k) for k, row in published.GOPI_TABLE_3.items()])
     axis.set(xscale="log", yscale="log", xlabel="rank", ylabel="users who hold the item")
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
+    axis.legend(fontsize=9)
     return figure
 
 
@@ -139,21 +139,22 @@ def _thresholds(sets: dict[str, Any]) -> Any:
     _lines(axis, found, float)
     axis.set(xlabel="epsilon", ylabel="threshold rho")
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=10)
     return figure
 
 
 def _sweeps(sets: dict[str, Any]) -> Any:
     figure, axes = plt.subplots(
-        len(sets), 2, figsize=(8, 2.6 * len(sets)), layout="constrained", squeeze=False
+        len(sets), 2, figsize=(6, 2.6 * len(sets)), layout="constrained", squeeze=False
     )
     for row, (name, entry) in zip(axes, sets.items(), strict=True):
         found = entry["figures"]["3"]
         for axis, key, label in zip(row, ("alpha", "epsilon"), ("alpha", "epsilon"), strict=True):
             _lines(axis, found[key], _size)
-            axis.set_xlabel(label, fontsize=8)
-            axis.set_title(TITLES[name], fontsize=9)
+            axis.set_xlabel(label)
+            axis.set_title(TITLES[name], fontsize=10)
             axis.grid(alpha=0.3)
         row[0].set_ylabel("items released")
-    axes[0, 0].legend(fontsize=7)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=10, loc="outside lower center", ncols=2)
     return figure

@@ -20,6 +20,7 @@ from dpsu.contributions.pairs import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
+from tools.front_plot import plot_released
 from tools.paper_plots import plot_papers
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -46,7 +47,7 @@ def plot_flow(path: Path) -> None:
     held, weights, released = _shopping()
     plan = dpsu.plan(**FLOW)
     figure, (top, middle, bottom) = plt.subplots(
-        3, 1, figsize=(7, 7.2), layout="constrained", sharex=True, height_ratios=(3, 1.4, 1.4)
+        3, 1, figsize=(6, 7.2), layout="constrained", sharex=True, height_ratios=(3, 1.4, 1.4)
     )
     items = list(SHOPPING)
     for u, own in enumerate(held.values()):
@@ -59,7 +60,7 @@ def plot_flow(path: Path) -> None:
     chances = [plan.curve.probability(weights[item]) for item in items]
     bottom.bar(items, chances, color=colors)
     for place, chance in enumerate(chances):
-        bottom.text(place, chance + 0.03, f"{chance:.2g}", ha="center", fontsize=8)
+        bottom.text(place, chance + 0.03, f"{chance:.2g}", ha="center", fontsize=9)
     title = "3. One exact coin for each item; green comes out"
     bottom.set(title=title, ylabel="probability", ylim=(0, 1.2))
     figure.savefig(path, metadata={"Date": None})
@@ -88,7 +89,7 @@ def plot_speed(path: Path) -> None:
     """Seconds and peak memory against the number of rows, Parquet, both axes logarithmic."""
     found = [json.loads(p.read_text("utf-8")) for p in speed.RESULTS.glob("speed-*-parquet.json")]
     found.sort(key=lambda result: int(result["rows"]))
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, axes = plt.subplots(2, 1, figsize=(6, 7), layout="constrained")
     for axis, key, label in zip(
         axes, ("warm_s", "peak_mb"), ("seconds, warm", "peak memory, MB"), strict=True
     ):
@@ -100,7 +101,7 @@ def plot_speed(path: Path) -> None:
             )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel="rows", ylabel=label)
         axis.grid(alpha=0.3)
-    axes[0].legend(fontsize=8)
+    axes[0].legend(fontsize=9)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -112,7 +113,7 @@ def plot_yields(path: Path) -> None:
         "policy-gaussian 100": "#aaaaaa", "sips": "#88aadd", "greedy": "#88cc88",
         "sieve, 6 looks": "#ee9999", "sieve": "#d62728", "auto, hints": "#7f1d1d",
     }  # fmt: skip
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(2, 1, figsize=(6, 7.6), layout="constrained", sharex=True)
     for axis, privacy in zip(axes, yields.PRIVACY, strict=True):
         width = 0.8 / len(shown)
         for k, (label, color) in enumerate(shown.items()):
@@ -126,10 +127,11 @@ def plot_yields(path: Path) -> None:
         names = [
             title.split(",")[0].replace(" by first author", "") for title in yields.NAMES.values()
         ]
-        axis.set_xticks(range(len(names)), names, rotation=20, ha="right", fontsize=8)
-        axis.set_title(f"(epsilon, delta) = ({privacy})", fontsize=9)
-    axes[0].set_ylabel("items, best published = 1")
-    axes[0].legend(fontsize=7)
+        axis.set_xticks(range(len(names)), names, rotation=20, ha="right")
+        axis.set_title(f"(epsilon, delta) = ({privacy})")
+        axis.set_ylabel("items, best published = 1")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=10, loc="outside lower center", ncols=3)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -138,7 +140,11 @@ def main() -> None:
     """Write all plots."""
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "dpsu"
+    # A telephone shows a picture of six inches at 0.8 of its size: labels must still be legible.
+    mpl.rcParams["font.size"] = 11
+    mpl.rcParams["axes.titlesize"] = 11
     IMAGES.mkdir(parents=True, exist_ok=True)
+    plot_released(IMAGES / "released.svg")
     plot_flow(IMAGES / "how-it-works.svg")
     plot_speed(IMAGES / "speed.svg")
     plot_yields(IMAGES / "yields.svg")

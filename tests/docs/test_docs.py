@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,30 @@ def test_the_shell_examples_of_the_readme_run(tmp_path: Path) -> None:
     assert (tmp_path / "tokenizer.json").exists()
     assert (tmp_path / "items.parquet").exists()
     assert (tmp_path / "report.json").exists()
+    assert set((tmp_path / "items.txt").read_text().split()) <= {"bread", "milk"}
+
+
+def test_the_examples_of_the_front_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = ROOT / "docs" / "index.md"
+    local, spark = (textwrap.dedent(block) for block in blocks(front, "python"))
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    exec(compile(local, "index.md", "exec"), space)
+    result = space["result"]
+    assert isinstance(result, dpsu.Release)
+    assert set(result.items) <= {"bread", "milk"}
+    # The guide to Spark begins with the same lines, and its own test runs them.
+    assert spark in blocks(ROOT / "docs" / "guides" / "spark.md", "python")[0]
+    rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
+    (tmp_path / "visits.csv").write_text(f"person,product\n{rows}")
+    (shell,) = blocks(front, "sh")
+    script = textwrap.dedent(shell).replace("dpsu ", f"{sys.executable} -m dpsu ")
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
     assert set((tmp_path / "items.txt").read_text().split()) <= {"bread", "milk"}
 
 
