@@ -38,6 +38,12 @@ def there_is_a_browser() -> bool:
     return shutil.which("chromium") is not None and shutil.which("chromedriver") is not None
 
 
+def resize(driver: Any, width: int, height: int = 900) -> None:
+    """Lay the open page out anew for a window of this size; windows themselves stop at 500."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
 @contextmanager
 def browser(width: int = 1200, height: int = 1000, *, dark: bool = False) -> Iterator[Any]:
     """A fresh browser that keeps console messages and requests."""

@@ -21,7 +21,8 @@ from tools.browser import MISSING, browser, there_is_a_browser
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 LARGEST = 200_000
-HEIGHTS = {"forecast": 1180, "compare": 1330}
+WIDTH = 1000
+HEIGHTS = {"forecast": 805, "compare": 1335}
 
 
 def pages() -> dict[str, str]:
@@ -36,7 +37,7 @@ def pages() -> dict[str, str]:
 
 def picture(driver: Any, height: int) -> bytes:
     """The top of the open page."""
-    clip = {"x": 0, "y": 0, "width": 1200, "height": height, "scale": 1}
+    clip = {"x": 0, "y": 0, "width": WIDTH, "height": height, "scale": 1}
     taken = driver.execute_cdp_cmd(
         "Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True}
     )
@@ -55,7 +56,7 @@ def main() -> None:
         for name, text in pages().items():
             path = Path(folder) / f"{name}.html"
             path.write_text(text, encoding="utf-8")
-            with browser() as driver:
+            with browser(WIDTH) as driver:
                 driver.get(path.as_uri())
                 image = picture(driver, HEIGHTS[name])
             if len(image) > LARGEST:
