@@ -49,7 +49,7 @@ class Plan:
     ----------
     privacy : Privacy
         The guarantee, for adding or removing one user with all rows.
-    selection : OneShot, Sips or Sieve
+    selection : OneShot, SipsRounds or SieveRounds
         A policy, which says how users weigh items, with a curve, which says how likely an item of
         some weight is released; or rounds of looks at the data.
     cutoff : float or None

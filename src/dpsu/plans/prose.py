@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpsu._version import __version__
-from dpsu.rounds import NGrams, Rounds, Sips
+from dpsu.rounds import NGramRounds, Rounds, SipsRounds
 
 if TYPE_CHECKING:
     from dpsu.ledger.records import Account
@@ -74,7 +74,7 @@ def promises(plan: Plan) -> list[str]:
 
 def people(plan: Plan, weight: float) -> str:
     """How many users a weight takes, in words."""
-    if isinstance(plan.rounds, NGrams):
+    if isinstance(plan.rounds, NGramRounds):
         return f"{math.ceil(weight):,} users who hold no other token"
     if plan.rounds is not None:
         return f"{math.ceil(weight):,} users who hold nothing else that is still open"
@@ -145,7 +145,7 @@ def plan_text(plan: Plan) -> str:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     width = max(len(name) for name, _ in facts)
     text = [f"{name:<{width}}  {value}" for name, value in facts]
-    what = "A token" if isinstance(plan.rounds, NGrams) else "An item"
+    what = "A token" if isinstance(plan.rounds, NGramRounds) else "An item"
     text.append(f"{what} is released with probability")
     for probability, weight in plan.needed.items():
         if weight is None:
@@ -202,14 +202,14 @@ def account_text(account: Account) -> str:
 
 def _rounds_facts(rounds: Rounds) -> list[tuple[str, str]]:
     """The rounds of a plan, all of their numbers."""
-    if isinstance(rounds, Sips):
+    if isinstance(rounds, SipsRounds):
         looks = zip(rounds.shares, rounds.curves, strict=True)
         facts = [("bounding", f"at most {rounds.max_items:,} items per user, sampled every round")]
         for number, (share, curve) in enumerate(looks, 1):
             drawn = f"noise scale {curve.scale:.5g}, threshold {curve.threshold:.5g}"
             facts.append((f"round {number}", f"share {share:.4f}, {drawn}"))
         return facts
-    if isinstance(rounds, NGrams):
+    if isinstance(rounds, NGramRounds):
         facts = [
             ("bounding", f"of each length a user's {rounds.max_items:,} most frequent n-grams"),
             ("threshold", f"{rounds.threshold:.6g} for tokens"),
@@ -269,7 +269,7 @@ def summary(release: Release) -> str:
 
 def _nothing(plan: Plan) -> str:
     """What an item needed, for whoever got none. Nothing but the plan: it is public."""
-    what = "A token" if isinstance(plan.rounds, NGrams) else "An item"
+    what = "A token" if isinstance(plan.rounds, NGramRounds) else "An item"
     probability, weight = next(iter(plan.needed.items()))
     if weight is None:
         return (
