@@ -83,9 +83,9 @@ def test_the_wheel_holds_the_packages_and_the_proofs(archives: Archives) -> None
     expected |= {f"dpsu/proofs/{name}" for name in files(ROOT / "docs" / "proofs", "*.md")}
     with zipfile.ZipFile(archives.wheel) as wheel:
         found = {name for name in wheel.namelist() if ".dist-info/" not in name}
-        license = wheel.read(f"dpsu-{dpsu.__version__}.dist-info/licenses/LICENSE")
+        terms = wheel.read(f"dpsu-{dpsu.__version__}.dist-info/licenses/LICENSE")
     assert found == expected
-    assert license == (ROOT / "LICENSE").read_bytes()
+    assert terms == (ROOT / "LICENSE").read_bytes()
 
 
 def test_the_source_archive_holds_what_its_tests_look_at(archives: Archives) -> None:

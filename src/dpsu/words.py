@@ -61,7 +61,7 @@ def promises(plan: Plan) -> list[str]:
         "only the items and this report are published, and nobody saw the run's errors or timing",
         "every further release of the same people adds its own epsilon and delta",
         "if a ledger counts Gaussian releases as one: epsilon, delta and mechanism were not chosen "
-        "by what earlier releases of these people showed (`dpsu proofs ledger` says what holds without)",
+        "by what earlier releases of these people showed (otherwise see `dpsu proofs ledger`)",
     ]
     if plan.max_users < 2**32:
         listed.append(f"there are at most {plan.max_users:,} users (a run with more refuses)")
