@@ -21,13 +21,13 @@ YAML = [
 ]
 
 
-class NoDuplicates(yaml.SafeLoader):
+class NoDuplicates(yaml.SafeLoader):  # type: ignore[misc]
     """YAML in which a key that is given twice is an error, and not the last one's."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         assert len(keys) == len(set(keys)), f"a key of {keys} is given twice"
-        return super().construct_mapping(node, deep)
+        return dict(super().construct_mapping(node, deep))
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def test_plans_name_proofs_that_can_be_printed(mechanism: str, calibration: str)
         return
     plan = dpsu.plan(
         epsilon=1, delta=1e-6, mechanism=mechanism, calibration=calibration, max_items=10,
-        **({"allow_unproven": True} if (mechanism, calibration) == ("greedy", "paper") else {}),
+        allow_unproven=(mechanism, calibration) == ("greedy", "paper"),
     )  # fmt: skip
     found = named(str(plan))
     assert found
