@@ -3,9 +3,9 @@
     python -m tools.pages          write the pages
     python -m tools.pages --check  fail if one of them is not what it would be
 
-README.md, SECURITY.md and CHANGELOG.md are written once and shown twice; the help of every command
-is printed by the command itself, the Python reference comes from docstrings, and figures are what
-the benchmarks last measured.
+README.md, CONTRIBUTING.md, SECURITY.md and CHANGELOG.md are written once and shown twice; the help
+of every command is printed by the command itself, the Python reference comes from docstrings, and
+figures are what the benchmarks last measured.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def pages() -> dict[Path, str]:
     """All generated pages and their content."""
     return {
         DOCS / "index.md": _moved((ROOT / "README.md").read_text(encoding="utf-8")),
+        DOCS / "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")),
         DOCS / "security.md": _moved((ROOT / "SECURITY.md").read_text(encoding="utf-8")),
         DOCS / "cli.md": _command_line(),
         DOCS / "speed.md": _speed(),
@@ -44,7 +45,10 @@ def pages() -> dict[Path, str]:
 
 def _moved(text: str) -> str:
     """Links from the root of the project, as seen from its docs folder."""
-    return text.replace("](docs/", "](").replace("](SECURITY.md)", "](security.md)")
+    text = text.replace("](docs/", "](")
+    for page in ("CHANGELOG", "CONTRIBUTING", "SECURITY"):
+        text = text.replace(f"]({page}.md)", f"]({page.lower()}.md)")
+    return text
 
 
 def _command_line() -> str:

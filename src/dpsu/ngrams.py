@@ -163,7 +163,7 @@ insecure_seed
     Privacy
     -------
     (epsilon, delta)-differentially private for adding or removing one user, by
-    docs/proofs/ngrams.md.
+    ``dpsu proofs ngrams``.
 
     Cost
     ----

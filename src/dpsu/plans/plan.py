@@ -57,7 +57,7 @@ class Plan:
     delta_split : tuple of (what, delta)
         What delta pays for.
     theorem : str
-        Stem of the proof page in ``docs/proofs`` that covers the curve; the policy has its own.
+        Name of the proof that covers the curve (``dpsu proofs NAME``); the policy has its own.
     proven : bool
         False for published claims that do not hold; such a release carries no guarantee.
     min_users : int or None

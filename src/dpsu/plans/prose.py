@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from dpsu.releases import Release
 
 THEOREMS = {
-    "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: docs/proofs/laplace.md",
-    "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: docs/proofs/gaussian.md",
-    "truncated-laplace": "truncated Laplace noise: docs/proofs/truncated-laplace.md",
-    "gaussian-joint": "Gaussian noise accounted jointly: docs/proofs/gaussian-joint.md",
-    "optimal": "optimal selection of whole votes: docs/proofs/optimal.md",
-    "sips": "rounds of Gaussian noise, their budgets added up: docs/proofs/sips.md",
-    "sieve": "looks with Gaussian noise and a boundary for novel items: docs/proofs/sieve.md",
-    "ngrams": "Gaussian noise on public domains, length by length: docs/proofs/ngrams.md",
-    "greedy-published": "NONE: the published proof of greedy has a gap, docs/proofs/greedy.md",
+    "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: `dpsu proofs laplace`",
+    "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: `dpsu proofs gaussian`",
+    "truncated-laplace": "truncated Laplace noise: `dpsu proofs truncated-laplace`",
+    "gaussian-joint": "Gaussian noise accounted jointly: `dpsu proofs gaussian-joint`",
+    "optimal": "optimal selection of whole votes: `dpsu proofs optimal`",
+    "sips": "rounds of Gaussian noise, their budgets added up: `dpsu proofs sips`",
+    "sieve": "looks with Gaussian noise and a boundary for novel items: `dpsu proofs sieve`",
+    "ngrams": "Gaussian noise on public domains, length by length: `dpsu proofs ngrams`",
+    "greedy-published": "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
 }
 
 
@@ -61,7 +61,7 @@ def promises(plan: Plan) -> list[str]:
         "only the items and this report are published, and nobody saw the run's errors or timing",
         "every further release of the same people adds its own epsilon and delta",
         "if a ledger counts Gaussian releases as one: epsilon, delta and mechanism were not chosen "
-        "by what earlier releases of these people showed (docs/ledger.md says what holds without)",
+        "by what earlier releases of these people showed (otherwise see `dpsu proofs ledger`)",
     ]
     if plan.max_users < 2**32:
         listed.append(f"there are at most {plan.max_users:,} users (a run with more refuses)")
@@ -104,9 +104,9 @@ def plan_text(plan: Plan) -> str:
         bounded = f"at most {plan.max_items:,} items per user, chosen {how}"
     proof = THEOREMS[plan.theorem]
     if plan.rounds is None:
-        proof += f"; policy: docs/proofs/{plan.policy.kind}.md"
+        proof += f"; policy: `dpsu proofs {plan.policy.kind}`"
     if plan.shift:
-        proof += "; min_users: docs/proofs/min-users.md"
+        proof += "; min_users: `dpsu proofs min-users`"
     facts = [
         ("guarantee", guarantee(plan)),
         ("mechanism", f"{plan.mechanism}, {plan.calibration} calibration"),
@@ -174,7 +174,7 @@ ACCOUNT_PROMISES = (
 )
 WITHOUT_PROMISE = (
     "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "
-    "all releases are Gaussian, count three times the delta of the budget (docs/proofs/ledger.md)."
+    "all releases are Gaussian, count three times the delta of the budget (`dpsu proofs ledger`)."
 )
 
 
