@@ -15,7 +15,7 @@ from tools import stamp
 import dpsu
 from dpsu.cli import main, proof_pages
 from dpsu.errors import DpsuError
-from dpsu.mechanisms import MECHANISMS, UNPUBLISHED
+from dpsu.plans.mechanisms import MECHANISMS, UNPUBLISHED
 
 Run = Callable[..., tuple[int, str, str]]
 STEMS = {proof.page.stem for proof in stamp.proofs()}
