@@ -3,9 +3,9 @@
     python -m tools.pages          write the pages
     python -m tools.pages --check  fail if one of them is not what it would be
 
-SECURITY.md and CHANGELOG.md are written once and shown twice; the help of every command is printed
-by the command itself, the Python reference comes from docstrings, and figures are what the
-benchmarks last measured.
+CONTRIBUTING.md, SECURITY.md and CHANGELOG.md are written once and shown twice; the help of every
+command is printed by the command itself, the Python reference comes from docstrings, and figures
+are what the benchmarks last measured.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ from tools import reference
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PYTHON = DOCS / "reference" / "api"
+SHOWN_TWICE = {
+    "CHANGELOG.md": "reference/changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reference/security.md",
+}
 
 
 def pages() -> dict[Path, str]:
     """All generated pages and their content."""
     return {
-        DOCS / "reference" / "security.md": _moved("SECURITY.md"),
+        **{DOCS / place: _moved(name, place) for name, place in SHOWN_TWICE.items()},
         DOCS / "reference" / "cli.md": _command_line(),
         DOCS / "figures" / "speed.md": _speed(),
         DOCS / "figures" / "yields.md": _yields(),
         DOCS / "figures" / "text.md": _texts(),
-        DOCS / "reference" / "changelog.md": _moved("CHANGELOG.md"),
         DOCS / "figures" / "papers.md": _papers(),
         DOCS / "guides" / "spark.md": _spark(),
         DOCS / "guides" / "forecast.md": _forecast(),
@@ -48,9 +52,13 @@ def leftover() -> list[Path]:
     return sorted(set(PYTHON.rglob("*.md")) - set(pages()))
 
 
-def _moved(name: str) -> str:
-    """A page of the root of the project, with links as seen from the reference."""
-    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](../")
+def _moved(name: str, place: str) -> str:
+    """A page of the root of the project, with links as seen from its place on the site."""
+    up = "../" * place.count("/")
+    text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", f"]({up}")
+    for other, there in SHOWN_TWICE.items():
+        text = text.replace(f"]({other})", f"]({up}{there})")
+    return text
 
 
 def _command_line() -> str:

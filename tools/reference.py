@@ -273,8 +273,9 @@ def _type_linked(name: str, up: str) -> str | None:
 def _prose(text: str, up: str) -> str:
     """Text with links to what it names."""
     text = re.sub(r":(?:func|class|meth|mod|exc):`([^`]+)`", lambda m: _linked(m[1], up), text)
-    text = re.sub(r"(?<![`\w/])docs/proofs/([\w-]+)\.md", rf"[proof](../../{up}proofs/\1.md)", text)
-    return text.replace("``", "`")
+    text = text.replace("``", "`")
+    proof = rf"[`dpsu proofs \1`](../../{up}proofs/\1.md)"
+    return re.sub(r"`dpsu proofs ([a-z\d-]+)`", proof, text)
 
 
 def _linked(name: str, up: str) -> str:

@@ -10,9 +10,11 @@ code and renewed the stamp. Code that only moves to another module keeps its sta
     python -m tools.stamp --moved old=new ...  write where covered code is now, and how words in it
                                                are spelled
 
-`--moved` takes modules, dotted names of what is covered, and bare words (`look=round_`). A page
-keeps a stamp that fits the last commit if its code there, with these words exchanged, is the code
-that is there now. Otherwise the page must be read again.
+`--moved` takes modules, dotted names of what is covered, and bare words (`look=round_`); a word
+that meant two things may be given twice (`heard=evidence heard=replies`). A page keeps a stamp that
+fits the last commit if its code there is the code that is there now, but for these words. In one
+function, a variable must have one new spelling, and no two variables may get the same. Otherwise
+the page must be read again.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -155,20 +157,21 @@ def _is_docstring(line: ast.stmt) -> bool:
     )
 
 
-def moved(page: Path, renames: Mapping[str, str]) -> bool:
+def moved(page: Path, renames: Collection[tuple[str, str]]) -> bool:
     """Write where covered code is now; True if the page need not be read again.
 
     The stamp is kept, or made anew for new spellings, if it fits the last commit and the code there
     is the code that is here but for the words that `renames` exchanges.
     """
     proof = read(page)
-    covers = tuple(_renamed(name, renames) for name in proof.covers)
-    before = [(name, ast.dump(_stripped(find(name, _committed)[1]))) for name in proof.covers]
-    words = {old.rsplit(".", 1)[-1]: new.rsplit(".", 1)[-1] for old, new in renames.items()}
-    spelled = [
-        (new, _exchanged(body, words)) for new, (_, body) in zip(covers, before, strict=True)
-    ]
-    same = _hash(before) == proof.stamp and _hash(spelled) == stamp_of(covers)
+    places = dict(renames)
+    covers = tuple(_renamed(name, places) for name in proof.covers)
+    before = [_stripped(find(name, _committed)[1]) for name in proof.covers]
+    words = {(old.rsplit(".", 1)[-1], new.rsplit(".", 1)[-1]) for old, new in renames}
+    same = _hash(zip(proof.covers, map(ast.dump, before), strict=True)) == proof.stamp and all(
+        _same_but_for(words, old, _stripped(find(new)[1]))
+        for old, new in zip(before, covers, strict=True)
+    )
     text = page.read_text(encoding="utf-8")
     for old, new in zip(proof.covers, covers, strict=True):
         text = text.replace(f"  - {old}\n", f"  - {new}\n", 1)
@@ -188,13 +191,51 @@ def _renamed(name: str, renames: Mapping[str, str]) -> str:
     return name
 
 
-def _exchanged(body: str, words: Mapping[str, str]) -> str:
-    """A dumped body with names exchanged; texts in it stay, since keys are made of some."""
-    return re.sub(
-        r"\b(id|attr|name|arg)='(\w+)'",
-        lambda match: f"{match[1]}='{words.get(match[2], match[2])}'",
-        body,
+# Names in a dump, by what they name. Texts are no names: keys are made of some.
+NAME = re.compile(r"\b(Name\(id|arg\(arg|keyword\(arg|attr|name)='(\w+)'")
+
+
+def _same_but_for(words: set[tuple[str, str]], before: ast.AST, after: ast.AST) -> bool:
+    """Whether two pieces of code differ in the spelling of names alone, by these words."""
+    if NAME.sub("", _dump(before)) != NAME.sub("", _dump(after)):
+        return False
+    return all(
+        old == new or (old, new) in words for _, old, new in _pairs_of_names(before, after)
+    ) and all(
+        _one_to_one(*pair) for pair in zip(_functions(before), _functions(after), strict=True)
     )
+
+
+def _one_to_one(before: ast.AST, after: ast.AST) -> bool:
+    """Whether two variables of a function are one afterwards only if they were one before."""
+    variables = {
+        (old, new)
+        for what, old, new in _pairs_of_names(before, after)
+        if what in ("Name(id", "arg(arg")
+    }
+    return all(len(set(side)) == len(variables) for side in zip(*variables, strict=True))
+
+
+def _pairs_of_names(before: ast.AST, after: ast.AST) -> Iterator[tuple[str, str, str]]:
+    found = (NAME.findall(_dump(tree)) for tree in (before, after))
+    for (what, old), (_, new) in zip(*found, strict=True):
+        yield what, old, new
+
+
+def _functions(tree: ast.AST) -> list[ast.AST]:
+    return [part for part in ast.walk(tree) if isinstance(part, ast.FunctionDef)]
+
+
+def _dump(tree: ast.AST) -> str:
+    """A dump in which the text that `getattr` is given is the name of an attribute."""
+    copy = ast.parse(ast.unparse(tree))
+    for part in ast.walk(copy):
+        match part:
+            case ast.Call(
+                func=ast.Name(id="getattr"), args=[held, ast.Constant(value=str(name)), *_]
+            ):
+                part.args[1] = ast.Attribute(held, name, ast.Load())
+    return ast.dump(copy)
 
 
 def renew(page: Path) -> None:
@@ -215,7 +256,7 @@ def main() -> None:
     chosen = parser.parse_args()
     for stem in chosen.renew or []:
         renew(PROOFS / f"{stem}.md")
-    renames = dict(pair.split("=", 1) for pair in chosen.moved or [])
+    renames = [(old, new) for old, _, new in (pair.partition("=") for pair in chosen.moved or [])]
     for proof in proofs() if renames else []:
         moved(proof.page, renames)
     stale = [proof.page.stem for proof in proofs() if not proof.fits]

@@ -163,7 +163,7 @@ insecure_seed
     Privacy
     -------
     (epsilon, delta)-differentially private for adding or removing one user, by
-    docs/proofs/ngrams.md.
+    ``dpsu proofs ngrams``.
 
     Cost
     ----
@@ -186,7 +186,7 @@ insecure_seed
 
     from dpsu.engines.local_texts import LocalSequences
     from dpsu.inputs.reading import read_texts, refuse_by_names, wanted
-    from dpsu.rounds.ngrams import NGrams
+    from dpsu.rounds.ngrams import NGramRounds
     from dpsu.runtime.compiling import when_compiling
     from dpsu.runtime.memory import Memory, parse_size
     from dpsu.text.corpus import read_corpus
@@ -198,7 +198,7 @@ insecure_seed
         insecure_seed=insecure_seed, user_type=user_type,
     )  # fmt: skip
     assert plan.text is not None
-    assert isinstance(plan.selection, NGrams)
+    assert isinstance(plan.selection, NGramRounds)
     key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
     if insecure_seed is not None:
         warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)

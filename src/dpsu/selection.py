@@ -152,7 +152,7 @@ memory_limit, insecure_seed
     Privacy
     -------
     (epsilon, delta)-differentially private for adding or removing one user, by
-    docs/proofs/select.md. How many runs there were is not told.
+    ``dpsu proofs select``. How many runs there were is not told.
 
     Cost
     ----

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpsu
-from dpsu.policies import Greedy, L1Descent
+from dpsu.policies import GreedyPolicy, L1Descent
 from dpsu.privacy.calibration import laplace_scale, laplace_threshold
 from dpsu.privacy.curves import Laplace, ReleaseCurve, TruncatedLaplace
 from tests.support import reference
@@ -26,7 +26,7 @@ def test_one_user_gives_first_weight_to_items_it_does_not_hold() -> None:
     novel = {item for item in more if item not in less}
     assert novel == {0, 1, 2}
     bits = 40
-    policy = Greedy(math.floor(cutoff * 2**bits), bits, 1)
+    policy = GreedyPolicy(math.floor(cutoff * 2**bits), bits, 1)
     ours = policy_weights(policy, CHAIN, 6)
     without = policy_weights(policy, [u for u in CHAIN if u != [5]], 6)
     assert {i for i in range(6) if ours[i] > 0 and without[i] == 0} == novel

@@ -17,7 +17,7 @@ from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalLooks
 from dpsu.inputs.reading import read
 from dpsu.plans.counts import design_counts
-from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
+from dpsu.policies import Count, GreedyPolicy, L1Descent, L2Descent, Policy, ReroutePolicy, Weighted
 from dpsu.randomness.keys import Key
 from tests.support import sieve_probes as looking
 from tests.support.databases import Users, contributions, policy_weights, random_users, weights_of
@@ -38,7 +38,7 @@ def l1_policies() -> list[tuple[Policy, int]]:
     for passes in (1, 2, 3):
         for cutoff in (17, 23, 40):
             listed.append((L1Descent(cutoff, COARSE, passes), 2**COARSE))
-            listed.append((Greedy(cutoff, COARSE, passes), 2**COARSE))
+            listed.append((GreedyPolicy(cutoff, COARSE, passes), 2**COARSE))
     return listed
 
 
@@ -53,7 +53,7 @@ def test_l1_policies_exactly(policy_and_budget: tuple[Policy, int]) -> None:
 
 @pytest.mark.parametrize("votes", [1, 2, 3, 4])
 def test_votes_differ_by_one_unit_on_one_item(votes: int) -> None:
-    policy = Greedy(votes, 0, 1)
+    policy = GreedyPolicy(votes, 0, 1)
     for users, fewer in neighbors(np.random.default_rng(votes), 8000, max_users=16, max_size=7):
         moved = policy_weights(policy, users, ITEMS) - policy_weights(policy, fewer, ITEMS)
         assert sorted(moved[moved != 0].tolist()) in ([], [1])
@@ -92,7 +92,7 @@ def test_reroute_up_to_its_stated_rounding(bits: int) -> None:
     exceeded = 0.0
     for degree in (2, 4, ITEMS):
         for cutoff in (1.0, 1.5, 2.6):
-            policy = Reroute(int(cutoff * 2**bits), bits, degree)
+            policy = ReroutePolicy(int(cutoff * 2**bits), bits, degree)
             for users, fewer in neighbors(rng, 2000, max_users=14, max_size=7):
                 more, less = (policy_weights(policy, held, ITEMS) for held in (users, fewer))
                 moved = np.sqrt(np.sum(((more - less).astype(float) / 2.0**bits) ** 2))

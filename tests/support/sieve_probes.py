@@ -20,7 +20,7 @@ from dpsu.engines.local_rounds import LocalLooks
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness.keys import Key
 from dpsu.rounds.evidence import Evidence
-from dpsu.rounds.sieve import Look, Sieve
+from dpsu.rounds.sieve import Look, SieveRounds
 
 Noise = Callable[[int], np.ndarray]
 
@@ -49,7 +49,7 @@ def looks_of(users: list[list[int]], n_items: int) -> LocalLooks:
 
 
 def run(
-    sieve: Sieve,
+    sieve: SieveRounds,
     make_looks: Callable[[], LocalLooks],
     noise: Noise,
     n_items: int,
@@ -116,7 +116,7 @@ def _decide_apart(
     heard.released[:], heard._total[:] = released, decided
 
 
-def scaled(sieve: Sieve, trap: str | None) -> Sieve:
+def scaled(sieve: SieveRounds, trap: str | None) -> SieveRounds:
     """The sieve that a trap in the shares would make of this one."""
     if trap != "shares of each phase add up to 1":
         return sieve
@@ -125,7 +125,7 @@ def scaled(sieve: Sieve, trap: str | None) -> Sieve:
 
 
 def distribution(
-    sieve: Sieve, users: list[list[int]], n_items: int, trap: str | None = None
+    sieve: SieveRounds, users: list[list[int]], n_items: int, trap: str | None = None
 ) -> dict[frozenset[int], float]:
     """Probability of every released set, by copies of the database, one for each path of noise."""
     sieve = scaled(sieve, trap)

@@ -22,6 +22,7 @@ from dpsu.cli.ledger import ledger
 from dpsu.cli.mechanisms import mechanisms
 from dpsu.cli.ngrams import ngrams
 from dpsu.cli.plan import plan
+from dpsu.cli.proofs import proofs
 from dpsu.cli.release import release
 from dpsu.cli.streams import to_stderr
 from dpsu.cli.tokenizer import tokenizer
@@ -39,7 +40,7 @@ def cli() -> None:
     """
 
 
-for command in (audit, compare, demo, ledger, mechanisms, ngrams, plan, release, tokenizer):
+for command in (audit, compare, demo, ledger, mechanisms, ngrams, plan, proofs, release, tokenizer):
     cli.add_command(command)
 
 

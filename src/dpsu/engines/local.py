@@ -25,7 +25,7 @@ from dpsu.plans.plan import Plan
 from dpsu.policies import order
 from dpsu.randomness.coins import toss
 from dpsu.randomness.keys import Key
-from dpsu.rounds import NGrams
+from dpsu.rounds import NGramRounds
 from dpsu.runtime.memory import Memory
 
 Stage = Callable[[str, int], None]
@@ -55,7 +55,7 @@ def run(
         stage("tossing coins", 0)
         released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
     else:
-        assert not isinstance(plan.selection, NGrams), "n-grams have an engine of their own"
+        assert not isinstance(plan.selection, NGramRounds), "n-grams have an engine of their own"
         looks = LocalLooks(held, users, items, key, done)
         released = plan.selection.run(looks, items, key)
     found = items.take(np.flatnonzero(released)).values

@@ -14,12 +14,12 @@ from fractions import Fraction
 from dpsu.errors import ParameterError
 from dpsu.plans.mechanisms import REROUTE_ALLOWANCE, ROUNDING_ALLOWANCE, OneShot
 from dpsu.plans.plan import Plan
-from dpsu.policies import Count, L2Descent, Reroute, Weighted
+from dpsu.policies import Count, L2Descent, ReroutePolicy, Weighted
 from dpsu.privacy.calibration import ROUND_UP, novel_at_most
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.normal import hockey_stick_at_most
-from dpsu.rounds import NGrams, Rounds, Sieve
+from dpsu.rounds import NGramRounds, Rounds, SieveRounds
 
 # The double 0.1 is a little more than a tenth; ten releases of 0.1 are to fit into a budget of 1.
 ALLOWANCE = 1 + Fraction(1, 10**12)
@@ -81,9 +81,9 @@ def shift_of(plan: Plan) -> Shift | None:
 
 def _squared(rounds: Rounds) -> float:
     """Square of the shift of all rounds together."""
-    if isinstance(rounds, Sieve):
+    if isinstance(rounds, SieveRounds):
         return ROUND_UP / rounds.sigma**2
-    scales = rounds.scales if isinstance(rounds, NGrams) else [c.scale for c in rounds.curves]
+    scales = rounds.scales if isinstance(rounds, NGramRounds) else [c.scale for c in rounds.curves]
     return ROUND_UP * math.fsum(1.0 / scale**2 for scale in scales)
 
 
@@ -99,7 +99,7 @@ def _one_shot(plan: Plan, selection: OneShot) -> Shift | None:
         norm, numbers = math.sqrt(most) * ROUND_UP, range(most, most + 1)
     elif isinstance(policy, Weighted) and policy.norm == 2:
         norm, numbers = 1.0, range(1, most + 1)
-    elif isinstance(policy, L2Descent | Reroute):
+    elif isinstance(policy, L2Descent | ReroutePolicy):
         allowed = ROUNDING_ALLOWANCE if isinstance(policy, L2Descent) else REROUTE_ALLOWANCE
         norm, numbers = 1.0 + allowed, range(1, most + 1)
     else:

@@ -73,9 +73,9 @@ class Ledger:
 
     Privacy
     -------
-    A dataset's releases together stay within its budget: docs/proofs/ledger.md, with what it takes
-    for granted. The file holds plans and public facts only. Whether a release finished may depend
-    on the data: show totals, not states, to the public.
+    A dataset's releases together stay within its budget, by ``dpsu proofs ledger``, which says what
+    it takes for granted. The file holds plans and public facts only. Whether a release finished may
+    depend on the data: show totals, not states, to the public.
 
     Cost
     ----

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpsu.errors import ParameterError
 from dpsu.options import number, one_of, whole_number
-from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Policy, Reroute, Weighted
+from dpsu.policies import Count, GreedyPolicy, L1Descent, L2Descent, Policy, ReroutePolicy, Weighted
 from dpsu.privacy import calibration, joint
 from dpsu.privacy.curves import Gaussian, Laplace, Optimal, ReleaseCurve, TruncatedLaplace
 from dpsu.privacy.guarantee import Privacy
@@ -262,7 +262,12 @@ def _greedy(options: Options) -> Design:
             )
         cutoff = float(votes.best_cutoff() + options.shift) if given is None else given
         return Design(
-            OneShot(Greedy(int(cutoff), 0, 1), votes), max_items, "order", cutoff, split, "optimal"
+            OneShot(GreedyPolicy(int(cutoff), 0, 1), votes),
+            max_items,
+            "order",
+            cutoff,
+            split,
+            "optimal",
         )
     curve = TruncatedLaplace(epsilon, delta)
     cutoff = _cutoff(options, curve.threshold, curve.scale)
@@ -270,9 +275,9 @@ def _greedy(options: Options) -> Design:
     return Design(OneShot(policy, curve), max_items, "order", cutoff, split, "truncated-laplace")
 
 
-def _fractional_greedy(cutoff: float, passes: int) -> Greedy:
+def _fractional_greedy(cutoff: float, passes: int) -> GreedyPolicy:
     bits = _fraction_bits(cutoff)
-    return Greedy(math.floor(cutoff * 2**bits), bits, passes)
+    return GreedyPolicy(math.floor(cutoff * 2**bits), bits, passes)
 
 
 def _reroute(options: Options) -> Design:
@@ -285,7 +290,7 @@ def _reroute(options: Options) -> Design:
     cutoff = _cutoff(options, curve.threshold, curve.scale)
     bits = REROUTE_FRACTION_BITS
     number("cutoff", cutoff, 1.0, 2.0 ** (62 - bits))
-    policy = Reroute(math.floor(cutoff * 2**bits), bits, max_items)
+    policy = ReroutePolicy(math.floor(cutoff * 2**bits), bits, max_items)
     max_users = min(2 ** (62 - bits), math.floor(REROUTE_ALLOWANCE / policy.roundings()))
     return Design(
         OneShot(policy, curve), max_items, "hash", cutoff, split, theorem, max_users=max_users

@@ -49,7 +49,7 @@ class Plan:
     ----------
     privacy : Privacy
         The guarantee, for adding or removing one user with all rows.
-    selection : OneShot, Sips or Sieve
+    selection : OneShot, SipsRounds or SieveRounds
         A policy, which says how users weigh items, with a curve, which says how likely an item of
         some weight is released; or rounds of looks at the data.
     cutoff : float or None
@@ -57,7 +57,7 @@ class Plan:
     delta_split : tuple of (what, delta)
         What delta pays for.
     theorem : str
-        Stem of the proof page in ``docs/proofs`` that covers the curve; the policy has its own.
+        Name of the proof that covers the curve (``dpsu proofs NAME``); the policy has its own.
     proven : bool
         False for published claims that do not hold; such a release carries no guarantee.
     min_users : int or None

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpsu._version import __version__
-from dpsu.rounds import NGrams, Rounds, Sips
+from dpsu.rounds import NGramRounds, Rounds, SipsRounds
 
 if TYPE_CHECKING:
     from dpsu.ledger.records import Account
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from dpsu.releases import Release
 
 THEOREMS = {
-    "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: docs/proofs/laplace.md",
-    "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: docs/proofs/gaussian.md",
-    "truncated-laplace": "truncated Laplace noise: docs/proofs/truncated-laplace.md",
-    "gaussian-joint": "Gaussian noise accounted jointly: docs/proofs/gaussian-joint.md",
-    "optimal": "optimal selection of whole votes: docs/proofs/optimal.md",
-    "sips": "rounds of Gaussian noise, their budgets added up: docs/proofs/sips.md",
-    "sieve": "looks with Gaussian noise and a boundary for novel items: docs/proofs/sieve.md",
-    "ngrams": "Gaussian noise on public domains, length by length: docs/proofs/ngrams.md",
-    "greedy-published": "NONE: the published proof of greedy has a gap, docs/proofs/greedy.md",
+    "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: `dpsu proofs laplace`",
+    "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: `dpsu proofs gaussian`",
+    "truncated-laplace": "truncated Laplace noise: `dpsu proofs truncated-laplace`",
+    "gaussian-joint": "Gaussian noise accounted jointly: `dpsu proofs gaussian-joint`",
+    "optimal": "optimal selection of whole votes: `dpsu proofs optimal`",
+    "sips": "rounds of Gaussian noise, their budgets added up: `dpsu proofs sips`",
+    "sieve": "looks with Gaussian noise and a boundary for novel items: `dpsu proofs sieve`",
+    "ngrams": "Gaussian noise on public domains, length by length: `dpsu proofs ngrams`",
+    "greedy-published": "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
 }
 
 
@@ -61,7 +61,7 @@ def promises(plan: Plan) -> list[str]:
         "only the items and this report are published, and nobody saw the run's errors or timing",
         "every further release of the same people adds its own epsilon and delta",
         "if a ledger counts Gaussian releases as one: epsilon, delta and mechanism were not chosen "
-        "by what earlier releases of these people showed (docs/ledger.md says what holds without)",
+        "by what earlier releases of these people showed (otherwise see `dpsu proofs ledger`)",
     ]
     if plan.max_users < 2**32:
         listed.append(f"there are at most {plan.max_users:,} users (a run with more refuses)")
@@ -74,7 +74,7 @@ def promises(plan: Plan) -> list[str]:
 
 def people(plan: Plan, weight: float) -> str:
     """How many users a weight takes, in words."""
-    if isinstance(plan.rounds, NGrams):
+    if isinstance(plan.rounds, NGramRounds):
         return f"{math.ceil(weight):,} users who hold no other token"
     if plan.rounds is not None:
         return f"{math.ceil(weight):,} users who hold nothing else that is still open"
@@ -104,9 +104,9 @@ def plan_text(plan: Plan) -> str:
         bounded = f"at most {plan.max_items:,} items per user, chosen {how}"
     proof = THEOREMS[plan.theorem]
     if plan.rounds is None:
-        proof += f"; policy: docs/proofs/{plan.policy.kind}.md"
+        proof += f"; policy: `dpsu proofs {plan.policy.kind}`"
     if plan.shift:
-        proof += "; min_users: docs/proofs/min-users.md"
+        proof += "; min_users: `dpsu proofs min-users`"
     facts = [
         ("guarantee", guarantee(plan)),
         ("mechanism", f"{plan.mechanism}, {plan.calibration} calibration"),
@@ -145,7 +145,7 @@ def plan_text(plan: Plan) -> str:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     width = max(len(name) for name, _ in facts)
     text = [f"{name:<{width}}  {value}" for name, value in facts]
-    what = "A token" if isinstance(plan.rounds, NGrams) else "An item"
+    what = "A token" if isinstance(plan.rounds, NGramRounds) else "An item"
     text.append(f"{what} is released with probability")
     for probability, weight in plan.needed.items():
         if weight is None:
@@ -174,7 +174,7 @@ ACCOUNT_PROMISES = (
 )
 WITHOUT_PROMISE = (
     "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "
-    "all releases are Gaussian, count three times the delta of the budget (docs/proofs/ledger.md)."
+    "all releases are Gaussian, count three times the delta of the budget (`dpsu proofs ledger`)."
 )
 
 
@@ -202,14 +202,14 @@ def account_text(account: Account) -> str:
 
 def _rounds_facts(rounds: Rounds) -> list[tuple[str, str]]:
     """The rounds of a plan, all of their numbers."""
-    if isinstance(rounds, Sips):
+    if isinstance(rounds, SipsRounds):
         looks = zip(rounds.shares, rounds.curves, strict=True)
         facts = [("bounding", f"at most {rounds.max_items:,} items per user, sampled every round")]
         for number, (share, curve) in enumerate(looks, 1):
             drawn = f"noise scale {curve.scale:.5g}, threshold {curve.threshold:.5g}"
             facts.append((f"round {number}", f"share {share:.4f}, {drawn}"))
         return facts
-    if isinstance(rounds, NGrams):
+    if isinstance(rounds, NGramRounds):
         facts = [
             ("bounding", f"of each length a user's {rounds.max_items:,} most frequent n-grams"),
             ("threshold", f"{rounds.threshold:.6g} for tokens"),
@@ -269,7 +269,7 @@ def summary(release: Release) -> str:
 
 def _nothing(plan: Plan) -> str:
     """What an item needed, for whoever got none. Nothing but the plan: it is public."""
-    what = "A token" if isinstance(plan.rounds, NGrams) else "An item"
+    what = "A token" if isinstance(plan.rounds, NGramRounds) else "An item"
     probability, weight = next(iter(plan.needed.items()))
     if weight is None:
         return (

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpsu.policies.count import Count
 from dpsu.policies.descent import L1Descent, L2Descent
-from dpsu.policies.greedy import Greedy
+from dpsu.policies.greedy import GreedyPolicy
 from dpsu.policies.passes import Done, nobody_waits
-from dpsu.policies.reroute import Reroute
+from dpsu.policies.reroute import ReroutePolicy
 from dpsu.policies.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Count",
-    "Greedy",
+    "GreedyPolicy",
     "L1Descent",
     "L2Descent",
     "Policy",
-    "Reroute",
+    "ReroutePolicy",
     "Weighted",
     "policy_from_dict",
     "policy_to_dict",
@@ -53,7 +53,8 @@ class Policy(Protocol):
 
 
 POLICIES: dict[str, type[Any]] = {
-    policy.kind: policy for policy in (Count, Greedy, L1Descent, L2Descent, Reroute, Weighted)
+    policy.kind: policy
+    for policy in (Count, GreedyPolicy, L1Descent, L2Descent, ReroutePolicy, Weighted)
 }
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Greedy:
+class GreedyPolicy:
     """Fill items up to the cutoff in the user's own order (GU of Carvalho et al. 2022).
 
     The order comes with the contributions and depends on the user's own items and on public

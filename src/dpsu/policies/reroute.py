@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reroute:
+class ReroutePolicy:
     """1/sqrt|W| to each item; what lifts an item above the cutoff goes back to its givers.
 
     A user of at most `degree` items adds 1/(2 degree) of what it got back to every item it holds.

@@ -11,13 +11,15 @@ from typing import Any
 
 from dpsu.privacy.curves import Gaussian
 from dpsu.rounds.boundary import Phase
-from dpsu.rounds.ngrams import NGrams
-from dpsu.rounds.sieve import Sieve, Steering
-from dpsu.rounds.sips import Sips
+from dpsu.rounds.ngrams import NGramRounds
+from dpsu.rounds.sieve import SieveRounds, Steering
+from dpsu.rounds.sips import SipsRounds
 
-__all__ = ["NGrams", "Rounds", "Sieve", "Sips", "rounds_from_dict", "rounds_to_dict"]
+__all__ = [
+    "NGramRounds", "Rounds", "SieveRounds", "SipsRounds", "rounds_from_dict", "rounds_to_dict",
+]  # fmt: skip
 
-Rounds = Sieve | Sips | NGrams
+Rounds = SieveRounds | SipsRounds | NGramRounds
 
 
 def rounds_to_dict(rounds: Rounds) -> dict[str, Any]:
@@ -29,14 +31,14 @@ def rounds_from_dict(description: dict[str, Any]) -> Rounds:
     """Rebuild the rounds that `rounds_to_dict` described."""
     values = dict(description)
     kind = values.pop("kind")
-    if kind == NGrams.kind:
+    if kind == NGramRounds.kind:
         lists = {name: tuple(values[name]) for name in ("shares", "scales")}
-        return NGrams(**(values | lists))
-    if kind == Sips.kind:
+        return NGramRounds(**(values | lists))
+    if kind == SipsRounds.kind:
         curves = tuple(Gaussian(**curve) for curve in values.pop("curves"))
-        return Sips(curves=curves, shares=tuple(values.pop("shares")), **values)
+        return SipsRounds(curves=curves, shares=tuple(values.pop("shares")), **values)
     phases = tuple(_phase(phase) for phase in values.pop("phases"))
-    return Sieve(phases=phases, steering=Steering(**values.pop("steering")), **values)
+    return SieveRounds(phases=phases, steering=Steering(**values.pop("steering")), **values)
 
 
 def _phase(values: dict[str, Any]) -> Phase:

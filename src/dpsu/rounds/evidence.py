@@ -13,7 +13,7 @@ from dpsu.kernels import steering
 from dpsu.runtime.threads import in_ranges
 
 if TYPE_CHECKING:
-    from dpsu.rounds.sieve import Look, Sieve
+    from dpsu.rounds.sieve import Look, SieveRounds
 
 Floats = NDArray[np.float64]
 Tables = tuple[Floats, Floats, Floats, Floats, Floats]
@@ -31,7 +31,7 @@ class Evidence:
     `tables` are those of :func:`steering_tables`; an engine that hears items apart makes them once.
     """
 
-    def __init__(self, sieve: Sieve, n_items: int, tables: Tables | None = None) -> None:
+    def __init__(self, sieve: SieveRounds, n_items: int, tables: Tables | None = None) -> None:
         self._sieve = sieve
         self._tables = steering_tables(sieve) if tables is None else tables
         self._evidence = np.zeros(n_items)
@@ -93,7 +93,7 @@ class Evidence:
         )  # fmt: skip
 
 
-def steering_tables(sieve: Sieve) -> Tables:
+def steering_tables(sieve: SieveRounds) -> Tables:
     """Posterior mean and deviation of an item's rate, by standard error and estimate.
 
     The prior of a rate h is proportional to 1/h between two public bounds. Made from the plan

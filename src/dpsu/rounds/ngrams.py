@@ -32,7 +32,7 @@ GUARD_BITS = 128
 
 
 @dataclass(frozen=True)
-class NGrams:
+class NGramRounds:
     """Shares of the budget and noise for each length, from 1 on.
 
     Attributes
@@ -159,7 +159,7 @@ def design_ngrams(
     max_items: int,
     spurious: float,
     fraction_bits: int,
-) -> tuple[NGrams, dict[str, float]]:
+) -> tuple[NGramRounds, dict[str, float]]:
     """Noise for every length by its share, and the split of delta with the lowest threshold.
 
     Shares are brought to a sum of 1, rounded down. Only novel tokens are paid for with delta of
@@ -176,5 +176,5 @@ def design_ngrams(
     sigma = gaussian_scale(epsilon, delta - novel)
     scales = tuple(ROUND_UP * sigma / math.sqrt(part) for part in parts)
     split = {"noise": delta - novel, "novel tokens": novel}
-    design = NGrams(max_items, fraction_bits, parts, scales, first(novel)[0], spurious)
+    design = NGramRounds(max_items, fraction_bits, parts, scales, first(novel)[0], spurious)
     return design, split

@@ -51,7 +51,7 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sieve:
+class SieveRounds:
     """Phases, each with its looks, and the noise and steering that all of them share."""
 
     sigma: float
@@ -152,7 +152,7 @@ def design_sieve(
     scout_items: int,
     growth: float = GROWTH,
     cap: float | None = None,
-) -> tuple[Sieve, dict[str, float]]:
+) -> tuple[SieveRounds, dict[str, float]]:
     """Calibrate: what noise, crossings while scouting and crossings while deciding may cost.
 
     Parameters
@@ -198,7 +198,7 @@ def design_sieve(
         )
     )  # fmt: skip
     steering = Steering() if rounds >= MANY_LOOKS else FEW_LOOKS
-    return Sieve(sigma, FRACTION_BITS, tuple(phases), steering), split
+    return SieveRounds(sigma, FRACTION_BITS, tuple(phases), steering), split
 
 
 def full_share(size: int) -> float:

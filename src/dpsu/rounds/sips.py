@@ -29,7 +29,7 @@ SPLITS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7)
 
 
 @dataclass(frozen=True)
-class Sips:
+class SipsRounds:
     """Rounds with their shares of the budget and their curves."""
 
     max_items: int
@@ -72,7 +72,7 @@ def design_sips(
     max_items: int,
     fraction_bits: int,
     published: bool = False,
-) -> tuple[Sips, dict[str, float]]:
+) -> tuple[SipsRounds, dict[str, float]]:
     """Shares that grow by 1/0.3 from round to round, and the split of delta that serves best.
 
     Best is the lowest threshold of the last round, which has most of the budget; it depends on
@@ -89,4 +89,4 @@ def design_sips(
     novel = min((part * delta for part in splits), key=lambda n: curve(shares[-1], n).threshold)
     curves = tuple(curve(share, novel) for share in shares)
     split = {"noise": delta - novel, "novel items": novel}
-    return Sips(max_items, fraction_bits, shares, curves), split
+    return SipsRounds(max_items, fraction_bits, shares, curves), split

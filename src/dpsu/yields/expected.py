@@ -29,7 +29,7 @@ from dpsu.policies import Count
 from dpsu.privacy.curves import Optimal
 from dpsu.randomness.coins import probabilities
 from dpsu.randomness.keys import Key
-from dpsu.rounds import NGrams
+from dpsu.rounds import NGramRounds
 from dpsu.text.source import TextSource
 
 # Keys are fixed, so that equal questions get equal answers; they never meet a release.
@@ -141,7 +141,7 @@ class Run:
         if isinstance(plan.selection, OneShot):
             weights = local.above(plan, self._weights(plan))
             return probabilities(plan.curve, weights, plan.policy.fraction_bits)
-        assert not isinstance(plan.selection, NGrams), "n-grams are not compared"
+        assert not isinstance(plan.selection, NGramRounds), "n-grams are not compared"
         users, items, held = self._grouped(plan)
         looks = LocalLooks(_copied(held), users, items, self._key)
         return plan.selection.run(looks, items, self._key).astype(np.float64)

@@ -58,7 +58,7 @@ def test_a_plan_in_words(options: dict[str, Any]) -> None:
     assert f"one value of {plan.user!r}" in text
     if plan.threshold is not None:
         assert f"{plan.threshold:.6g}" in text
-    assert "docs/proofs/" in text
+    assert "`dpsu proofs " in text
     for probability in (0.5, 0.9, 0.99):
         assert f"  {probability:g}" in text
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsu.policies import Count, Greedy, L1Descent, L2Descent, Weighted
+from dpsu.policies import Count, GreedyPolicy, L1Descent, L2Descent, Weighted
 from tests.support import reference
 from tests.support.databases import policy_weights, random_users
 
@@ -89,7 +89,7 @@ def test_l2_descent(cutoff: float, passes: int) -> None:
 @pytest.mark.parametrize("cutoff", [Fraction(1), Fraction(19, 8), Fraction(4)])
 def test_greedy_is_exact_on_dyadic_cutoffs(cutoff: Fraction, passes: int) -> None:
     rng = np.random.default_rng([passes, cutoff.numerator])
-    policy = Greedy(int(cutoff * 2**BITS), BITS, passes)
+    policy = GreedyPolicy(int(cutoff * 2**BITS), BITS, passes)
     for _ in range(300):
         users = random_users(rng, max_users=12)
         ours = scaled(policy_weights(policy, users, ITEMS), BITS)
@@ -101,7 +101,7 @@ def test_votes_are_greedy_with_a_whole_cutoff(votes: int) -> None:
     rng = np.random.default_rng(votes)
     for _ in range(500):
         users = random_users(rng, max_users=15)
-        ours = scaled(policy_weights(Greedy(votes, 0, 1), users, ITEMS), 0)
+        ours = scaled(policy_weights(GreedyPolicy(votes, 0, 1), users, ITEMS), 0)
         assert ours == reference.greedy(users, Fraction(votes))
 
 

@@ -26,7 +26,7 @@ from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness import coins
 from dpsu.randomness.keys import Key
-from dpsu.rounds.ngrams import HOW_MANY, NGrams, binomial, design_ngrams, spurious_pairs
+from dpsu.rounds.ngrams import HOW_MANY, NGramRounds, binomial, design_ngrams, spurious_pairs
 from dpsu.text.corpus import read_corpus
 from dpsu.text.domain import Domain
 from dpsu.text.source import TextSource
@@ -81,7 +81,7 @@ def _hash(text: str, salt: int) -> int:
     return int(Ids(pa.array([text], pa.large_string())).hashes(salt)[0])
 
 
-def run_plainly(design: NGrams, texts: Texts, key: Key) -> list[set[Gram]]:
+def run_plainly(design: NGramRounds, texts: Texts, key: Key) -> list[set[Gram]]:
     """A second reading of the whole mechanism; only coins and draws of the key are shared."""
     released: list[set[Gram]] = []
     shorter: set[Gram] | None = None
@@ -127,7 +127,7 @@ def run_plainly(design: NGrams, texts: Texts, key: Key) -> list[set[Gram]]:
 def test_the_shipped_mechanism_is_the_one_that_is_written_down(seed: int) -> None:
     rng = np.random.default_rng(seed)
     texts, key = random_texts(rng), Key.from_insecure_seed(seed)
-    design = NGrams(int(rng.integers(1, 5)), BITS, (0.3, 0.3, 0.4), (0.3, 0.4, 0.5), 0.7, 0.3)
+    design = NGramRounds(int(rng.integers(1, 5)), BITS, (0.3, 0.3, 0.4), (0.3, 0.4, 0.5), 0.7, 0.3)
     shipped = design.run(sequences(texts), key)
     plainly = run_plainly(design, texts, key)
     assert [set(domain.texts.to_pylist()) for domain in shipped] == [
@@ -139,7 +139,7 @@ def test_the_shipped_mechanism_is_the_one_that_is_written_down(seed: int) -> Non
 
 def test_every_gram_has_both_of_its_parts_released() -> None:
     rng = np.random.default_rng(5)
-    design = NGrams(4, BITS, (0.25,) * 4, (0.2,) * 4, 0.5, 0.4)
+    design = NGramRounds(4, BITS, (0.25,) * 4, (0.2,) * 4, 0.5, 0.4)
     long = 0
     for seed in range(40):
         released = design.run(sequences(random_texts(rng)), Key.from_insecure_seed(seed))
@@ -157,7 +157,7 @@ def test_every_gram_has_both_of_its_parts_released() -> None:
 
 
 def law(
-    design: NGrams, texts: Texts, words: list[str], trap: str | None = None
+    design: NGramRounds, texts: Texts, words: list[str], trap: str | None = None
 ) -> dict[tuple[Any, Any], float]:
     """Exact probabilities of all releases of lengths 1 and 2; weights by the shipped engine."""
     key = Key.from_insecure_seed(3)
@@ -369,7 +369,7 @@ def test_common_grams_come_out_and_secrets_do_not() -> None:
 
 def test_few_spurious_grams_come_out() -> None:
     design = plan_ngrams(text="t", epsilon=3, delta=1e-5, longest=2, spurious=0.01).selection
-    assert isinstance(design, NGrams)
+    assert isinstance(design, NGramRounds)
     words = pa.array([f"w{k}" for k in range(2000)], pa.large_string())
     known = Domain.of_tokens(words)
     counts = [

@@ -21,7 +21,7 @@ from dpsu.randomness import noise as noise_module
 from dpsu.randomness.keys import Key
 from dpsu.rounds.boundary import crossing_at_most, make_phase
 from dpsu.rounds.evidence import Evidence
-from dpsu.rounds.sieve import Sieve, design_sieve, shapes
+from dpsu.rounds.sieve import SieveRounds, design_sieve, shapes
 from dpsu.rounds.sips import design_sips
 from tests.support import reference
 from tests.support import sieve_probes as looking
@@ -31,7 +31,7 @@ UNIT = float(1 << 20)
 
 def tiny(
     epsilon: float, delta: float, looks: tuple[int, int], sizes: tuple[int, int], bits: int = 2
-) -> Sieve:
+) -> SieveRounds:
     """A sieve with coarse units and few looks, small enough to integrate over its noise."""
     from dpsu.privacy.calibration import gaussian_scale
 
@@ -52,7 +52,7 @@ def tiny(
                     max_items=size, delta=part, cap=0.5, exponent=0.0,
                 )
             )  # fmt: skip
-    return Sieve(sigma, bits, tuple(phases))
+    return SieveRounds(sigma, bits, tuple(phases))
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def users(rng: np.random.Generator, n_items: int) -> list[list[int]]:
 class Prescribed:
     """Noise that a test prescribes, in place of the exact one."""
 
-    def __init__(self, sieve: Sieve, seed: int, n_items: int) -> None:
+    def __init__(self, sieve: SieveRounds, seed: int, n_items: int) -> None:
         self.asked: list[int] = []
         self._scales = {look.round: sieve.scale(look) for look in sieve.looks()}
         self._seed, self._n = seed, n_items
@@ -339,7 +339,7 @@ class Prescribed:
         return np.rint(scale * rng.standard_normal(self._n)).astype(np.int64)
 
 
-def lowered(sieve: Sieve) -> Sieve:
+def lowered(sieve: SieveRounds) -> SieveRounds:
     """The same with boundaries that noise alone often crosses: not private, but quick to differ."""
     return replace(
         sieve,

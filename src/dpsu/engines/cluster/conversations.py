@@ -18,13 +18,13 @@ from dpsu.engines.local import above
 from dpsu.engines.local_rounds import LocalLooks
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
-from dpsu.policies import Reroute
+from dpsu.policies import ReroutePolicy
 from dpsu.randomness.coins import toss
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds.evidence import Evidence, Tables, steering_tables
-from dpsu.rounds.sieve import Sieve
-from dpsu.rounds.sips import Sips
+from dpsu.rounds.sieve import SieveRounds
+from dpsu.rounds.sips import SipsRounds
 
 State = dict[str, NDArray[Any]]
 Given = tuple[NDArray[np.int64], NDArray[np.bool_] | None]
@@ -63,7 +63,7 @@ class Course(Protocol):
 class SieveCourse:
     """Looks of a sieve; users are told attention. Tables and caps are made once, by the driver."""
 
-    sieve: Sieve
+    sieve: SieveRounds
     tables: Tables
     caps: tuple[list[float], ...]
     told: Any = field(default=np.float64, init=False)
@@ -110,7 +110,7 @@ class SieveCourse:
 class SipsCourse:
     """Rounds of sips; users are told which items are released."""
 
-    sips: Sips
+    sips: SipsRounds
     told: Any = field(default=np.bool_, init=False)
 
     @property
@@ -149,7 +149,7 @@ class RerouteCourse:
     """Reroute in two turns; users are told what part of their weight comes back."""
 
     plan: Plan
-    policy: Reroute
+    policy: ReroutePolicy
     told: Any = field(default=np.float64, init=False)
 
     @property
@@ -187,13 +187,13 @@ class RerouteCourse:
 
 def course_of(plan: Plan) -> Course | None:
     """The course of a mechanism; None for one that needs a single turn and no state."""
-    if isinstance(plan.selection, Sieve):
+    if isinstance(plan.selection, SieveRounds):
         sieve = plan.selection
         caps = tuple(phase.caps(sieve.sigma, sieve.unit) for phase in sieve.phases)
         return SieveCourse(sieve, steering_tables(sieve), caps)
-    if isinstance(plan.selection, Sips):
+    if isinstance(plan.selection, SipsRounds):
         return SipsCourse(plan.selection)
     assert isinstance(plan.selection, OneShot)
-    if isinstance(plan.policy, Reroute):
+    if isinstance(plan.policy, ReroutePolicy):
         return RerouteCourse(plan, plan.policy)
     return None

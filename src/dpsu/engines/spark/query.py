@@ -30,7 +30,7 @@ from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.plans.plan import Plan
 from dpsu.policies import Count as CountPolicy
-from dpsu.policies import Reroute, Weighted
+from dpsu.policies import ReroutePolicy, Weighted
 from dpsu.randomness.keys import Key
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def count(query: Query, released: pa.Array) -> pa.Array:
 
 def refuse_sequential(plan: Plan) -> None:
     """Only mechanisms without an order of users can run in parallel."""
-    if plan.rounds is None and not isinstance(plan.policy, (CountPolicy, Reroute, Weighted)):
+    if plan.rounds is None and not isinstance(plan.policy, (CountPolicy, ReroutePolicy, Weighted)):
         raise ParameterError(
             f"{plan.mechanism} cannot run on Spark: its users act one after the other, each "
             "knowing what those before it gave; choose sieve, which releases most of the "

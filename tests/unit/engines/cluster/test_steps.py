@@ -25,7 +25,7 @@ from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
-from dpsu.rounds import Sieve
+from dpsu.rounds import SieveRounds
 from dpsu.runtime import threads
 from tests.support import clusters
 from tests.support import sieve_probes as looking
@@ -89,7 +89,7 @@ def test_counts_of_steps_are_those_of_the_local_engine() -> None:
 
 def coarse(plan: dpsu.Plan) -> dpsu.Plan:
     """The same in halves of a weight, so that most round to nothing, with boundaries noise crosses."""
-    assert isinstance(plan.selection, Sieve)
+    assert isinstance(plan.selection, SieveRounds)
     phases = tuple(
         replace(phase, boundary=tuple(0.3 * bound for bound in phase.boundary))
         for phase in plan.selection.phases
@@ -100,7 +100,7 @@ def coarse(plan: dpsu.Plan) -> dpsu.Plan:
 def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
     """What a second reading of the sieve releases, with the noise of the key."""
     plan, key = job.plan, job.key
-    assert isinstance(plan.selection, Sieve)
+    assert isinstance(plan.selection, SieveRounds)
     sieve = plan.selection
     rows = read(table, user="user", item="item", count=None, counted=False, key=key)
     pairs = intern(rows)

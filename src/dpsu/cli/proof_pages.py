@@ -1,0 +1,72 @@
+"""The proof pages, wherever they are: in a wheel beside the code, in the source tree under docs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import dpsu
+from dpsu.errors import DpsuError, ParameterError
+
+INDEX = "index"
+_PACKAGE = Path(dpsu.__file__).resolve().parent
+# The build of a wheel copies docs/proofs to the first of these; an editable install has the second.
+_FOLDERS = (_PACKAGE / "proofs", _PACKAGE.parent.parent / "docs" / "proofs")
+_ROW = re.compile(r"^\| \[[^]]+\]\((?P<name>[a-z0-9-]+)\.md\) \| (?P<about>[^|]+) \|$", re.M)
+
+
+@dataclass(frozen=True)
+class ProofPage:
+    """One page.
+
+    Attributes
+    ----------
+    name
+        As ``dpsu proofs NAME`` takes it, and as plans and reports name it.
+    title
+        Its heading.
+    about
+        What it proves, in a sentence; from the index of the pages.
+    text
+        The page without its front matter, which is for those who change the code.
+    """
+
+    name: str
+    title: str
+    about: str
+    text: str
+
+
+@cache
+def proof_pages() -> dict[str, ProofPage]:
+    """All pages by name, in the order of the index, which comes last."""
+    folder = next((place for place in _FOLDERS if (place / f"{INDEX}.md").is_file()), None)
+    if folder is None:
+        raise DpsuError("the proof pages are not part of this installation")
+    index = _body(folder / f"{INDEX}.md")
+    abouts = {row["name"]: row["about"] for row in _ROW.finditer(index)}
+    abouts[INDEX] = "Says which theorem covers which mechanism, calibration and option."
+    return {name: _page(folder / f"{name}.md", about) for name, about in abouts.items()}
+
+
+def proof_page(name: str) -> ProofPage:
+    """The page of this name."""
+    pages = proof_pages()
+    if name not in pages:
+        raise ParameterError(f"there is no proof {name!r}; `dpsu proofs` lists them")
+    return pages[name]
+
+
+def _page(path: Path, about: str) -> ProofPage:
+    text = _body(path)
+    return ProofPage(path.stem, text.partition("\n")[0].removeprefix("# "), about, text)
+
+
+def _body(path: Path) -> str:
+    """A page from its heading on."""
+    text = path.read_text(encoding="utf-8")
+    if text.startswith("---\n"):
+        text = text.partition("\n---\n")[2]
+    return text

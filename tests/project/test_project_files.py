@@ -1,0 +1,143 @@
+"""Files that other programs read: workflows, hooks, forms, the citation, and what explains them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools import mutants
+from tools.pages import ROOT
+
+FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
+YAML = [
+    ROOT / ".pre-commit-config.yaml",
+    ROOT / "CITATION.cff",
+    ROOT / "mkdocs.yml",
+    *sorted((ROOT / ".github").rglob("*.y*ml")),
+]
+
+
+class NoDuplicates(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML in which a key that is given twice is an error, and not the last one's."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"a key of {keys} is given twice"
+        return dict(super().construct_mapping(node, deep))
+
+
+def read(path: Path) -> dict[str, Any]:
+    found = yaml.load(path.read_text(encoding="utf-8"), NoDuplicates)
+    assert isinstance(found, dict)
+    return found
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+def test_a_file_of_yaml_can_be_read(path: Path) -> None:
+    assert read(path)
+
+
+def test_continuous_integration_tests_every_supported_python() -> None:
+    workflow = read(ROOT / ".github" / "workflows" / "ci.yml")
+    prefix = "Programming Language :: Python :: "
+    supported = [c.removeprefix(prefix) for c in project()["classifiers"] if c.startswith(prefix)]
+    test, build = workflow["jobs"]["test"], workflow["jobs"]["build"]
+    assert test["strategy"]["matrix"]["python"] == supported
+    assert ".ci/run" in [step.get("run") for step in test["steps"]]
+    assert (ROOT / ".ci" / "run").exists()
+    ran = " ".join(step.get("run", "") for step in build["steps"])
+    assert "tools.versions --tag" in ran
+    assert "-m build" in ran
+    # A push must not be able to write anywhere.
+    assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_hooks_need_nothing_but_the_virtual_environment() -> None:
+    (repo,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    assert repo["repo"] == "local"
+    for hook in repo["hooks"]:
+        assert hook["language"] == "system"
+        program, *rest = hook["entry"].split()
+        assert program in {f".venv/bin/{name}" for name in ("mypy", "python", "ruff")}
+        if program.endswith("python"):
+            option, module = rest[:2]
+            assert option == "-m"
+            assert (ROOT / f"{module.replace('.', '/')}.py").exists()
+
+
+@pytest.mark.parametrize("path", sorted(FORMS.glob("[!c]*.yml")), ids=lambda path: path.stem)
+def test_a_form_asks_for_something(path: Path) -> None:
+    form = read(path)
+    assert form["name"]
+    assert form["description"]
+    fields = [part for part in form["body"] if part["type"] != "markdown"]
+    identifiers = [field["id"] for field in fields]
+    assert len(set(identifiers)) == len(identifiers) >= 2
+    for field in fields:
+        assert field["attributes"]["label"]
+    text = path.read_text(encoding="utf-8")
+    for link in re.findall(r"blob/HEAD/([^)]+)\)", text):
+        assert (ROOT / link).exists(), link
+
+
+@pytest.mark.parametrize("name", ["bug", "privacy-concern"])
+def test_forms_keep_private_data_and_broken_guarantees_out_of_public(name: str) -> None:
+    text = (FORMS / f"{name}.yml").read_text(encoding="utf-8")
+    assert re.search("do not paste private data", text, re.IGNORECASE)
+    assert "SECURITY.md" in text
+    boxes = [part for part in read(FORMS / f"{name}.yml")["body"] if part["type"] == "checkboxes"]
+    assert all(option["required"] for box in boxes for option in box["attributes"]["options"])
+
+
+def test_the_citation_is_that_of_the_project() -> None:
+    citation = read(ROOT / "CITATION.cff")
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["license"] == project()["license"]
+    assert set(citation["keywords"]) <= set(project()["keywords"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for paper in citation["references"]:
+        first = paper["authors"][0]["family-names"]
+        assert f"{first} et al. {paper['year']}" in readme
+
+
+def test_the_image_is_made_of_files_that_exist() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    copied = [
+        source
+        for line in lines
+        if line.startswith("COPY") and "--from" not in line
+        for source in line.split()[1:-1]
+    ]
+    assert copied
+    for source in copied:
+        assert (ROOT / source).exists(), source
+        assert f"!{source}" in ignored, source
+    # The last user is the one who runs it.
+    assert [line for line in lines if line.startswith("USER")] == ["USER dpsu"]
+    assert lines[-1] == 'CMD ["dpsu", "demo"]'
+
+
+def test_what_contributors_are_told_is_so() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert link.startswith("http") or (ROOT / link).exists(), link
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"\bmake ([a-z]+)\b(?=[` ])", text):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+    for tool in re.findall(r"-m (tools\.\w+)", text):
+        assert (ROOT / f"{tool.replace('.', '/')}.py").exists(), tool
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.S)
+    (shown,) = tomllib.loads(example)["mutation"]
+    (table,) = [m for m in mutants.MUTATIONS if m.name == shown["name"]]
+    for key, value in shown.items():
+        known = getattr(table, key)
+        assert (list(known) if isinstance(value, list) else known) == value, key

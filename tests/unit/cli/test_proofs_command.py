@@ -1,0 +1,119 @@
+"""`dpsu proofs`: what a report names can be read where the report is read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tools import stamp
+
+import dpsu
+from dpsu.cli import main, proof_pages
+from dpsu.errors import DpsuError
+from dpsu.plans.mechanisms import MECHANISMS, UNPUBLISHED
+
+Run = Callable[..., tuple[int, str, str]]
+STEMS = {proof.page.stem for proof in stamp.proofs()}
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dpsu", "proofs", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return code, *capfd.readouterr()
+
+    return call
+
+
+def test_every_proof_has_a_line(run: Run) -> None:
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert set(lines) == STEMS | {"index"}
+    for about in lines.values():
+        assert about.endswith(".")
+    assert lines["sieve"].startswith("Sieve: many looks, each steering the next. ")
+
+
+@pytest.mark.parametrize("name", sorted(STEMS | {"index"}))
+def test_a_page_is_printed_without_its_head(name: str, run: Run) -> None:
+    code, out, err = run(name)
+    assert (code, err) == (0, "")
+    assert out.startswith("# ")
+    assert "stamp: " not in out.partition("\n")[0]
+    assert "covers:\n" not in out
+    page = (stamp.PROOFS / f"{name}.md").read_text(encoding="utf-8")
+    assert page.endswith(out)
+    assert name == "index" or "**Claim.**" in out
+
+
+@pytest.mark.parametrize("name", ["no-such-proof", "../../README", "/etc/passwd", "sieve.md", ""])
+def test_a_name_that_is_no_proof_is_a_usage_error(name: str, run: Run) -> None:
+    code, out, err = run(name)
+    assert (code, out) == (2, "")
+    assert "`dpsu proofs` lists them" in err
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"`dpsu proofs ([^`]*)`", text))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_plans_name_proofs_that_can_be_printed(mechanism: str, calibration: str) -> None:
+    if calibration == "paper" and mechanism in UNPUBLISHED:
+        return
+    plan = dpsu.plan(
+        epsilon=1, delta=1e-6, mechanism=mechanism, calibration=calibration, max_items=10,
+        allow_unproven=(mechanism, calibration) == ("greedy", "paper"),
+    )  # fmt: skip
+    found = named(str(plan))
+    assert found
+    assert found <= STEMS
+    # Paths of the source tree lead nowhere once dpsu is installed.
+    assert "docs/proofs" not in str(plan)
+
+
+def test_min_users_and_ledgers_name_theirs(tmp_path: Path) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy", min_users=5)
+    assert {"optimal", "greedy", "min-users", "ledger"} <= named(str(plan))
+
+
+def test_pages_beside_the_code_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "proofs"
+    shutil.copytree(stamp.PROOFS, installed)
+    sieve = installed / "sieve.md"
+    sieve.write_text(sieve.read_text("utf-8").replace("# Sieve", "# Installed sieve"), "utf-8")
+    monkeypatch.setattr(proof_pages, "_FOLDERS", (installed, stamp.PROOFS))
+    proof_pages.proof_pages.cache_clear()
+    assert proof_pages.proof_page("sieve").title.startswith("Installed")
+    monkeypatch.setattr(proof_pages, "_FOLDERS", (tmp_path / "nowhere",))
+    proof_pages.proof_pages.cache_clear()
+    with pytest.raises(DpsuError, match="not part of this installation"):
+        proof_pages.proof_pages()
+    monkeypatch.undo()
+    proof_pages.proof_pages.cache_clear()
+    assert proof_pages.proof_page("sieve").title.startswith("Sieve")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["sieve"]])
+def test_proofs_load_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import atexit, sys\n"
+        "heavy = {'mpmath', 'narwhals', 'numba', 'numpy', 'pyarrow', 'rich'}\n"
+        "atexit.register(lambda: print('loaded', sorted(heavy & set(sys.modules))))\n"
+        f"sys.argv = ['dpsu', 'proofs', *{arguments!r}]\n"
+        "from dpsu.cli import main\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.endswith("loaded []\n")
