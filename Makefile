@@ -23,6 +23,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 audit: $(VENV)/.test
 	$(BIN)/dpsu audit --markdown docs/figures/audit.md

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import dpsu
 from benchmarks.paper_corpora import Corpus
 from benchmarks.paper_numbers import (
     CARVALHO_ALPHA,
@@ -25,7 +24,7 @@ from benchmarks.paper_numbers import (
     FIGURE_LIMIT,
 )
 from benchmarks.paper_priors import overlap_and_correlation
-from benchmarks.paper_runs import RESULTS, Runs, paper, parsed, reproduce
+from benchmarks.paper_runs import RESULTS, Runs, paper, parsed, planned, reproduce
 
 OUTPUT = RESULTS / "carvalho2022.json"
 POLICIES = ("policy-laplace", "policy-gaussian")
@@ -107,7 +106,7 @@ def thresholds() -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for name, chosen in mechanisms.items():
         for epsilon in EPSILONS:
-            threshold = dpsu.plan(epsilon=epsilon, delta=DELTA, **chosen).threshold
+            threshold = planned(epsilon=epsilon, delta=DELTA, **chosen).threshold
             assert threshold is not None
             found.setdefault(name, {})[str(epsilon)] = threshold
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +16,17 @@ import pyarrow as pa
 import dpsu
 from dpsu.contributions.pairs import Pairs, intern, rows_of
 from dpsu.engines import local
+from dpsu.plans.mechanisms import Mechanism
 from dpsu.randomness.keys import Key
 
-CANDIDATES: dict[str, dict[str, Any]] = {
-    "sieve": {"mechanism": "sieve"},
-    "sieve 100": {"mechanism": "sieve", "max_items": 100},
-    "sieve 1000": {"mechanism": "sieve", "max_items": 1000},
-    "policy-gaussian": {"mechanism": "policy-gaussian"},
-    "policy-laplace": {"mechanism": "policy-laplace"},
-    "greedy": {"mechanism": "greedy", "order": "hash"},
-    "greedy, no cutoff": {"mechanism": "greedy", "order": "hash", "cutoff": 10_000},
+CANDIDATES: dict[str, Mechanism] = {
+    "sieve": dpsu.Sieve(),
+    "sieve 100": dpsu.Sieve(max_items=100),
+    "sieve 1000": dpsu.Sieve(max_items=1000),
+    "policy-gaussian": dpsu.PolicyGaussian(),
+    "policy-laplace": dpsu.PolicyLaplace(),
+    "greedy": dpsu.Greedy(order="hash"),
+    "greedy, no cutoff": dpsu.Greedy(order="hash", cutoff=10_000),
 }
 
 
@@ -59,12 +59,12 @@ def main() -> None:
                 sizes = {
                     name: len(
                         local.run(
-                            dpsu.plan(epsilon=epsilon, delta=delta, **options),
+                            dpsu.plan(epsilon=epsilon, delta=delta, mechanism=mechanism),
                             pairs,
                             Key.from_insecure_seed(1),
                         )
                     )
-                    for name, options in CANDIDATES.items()
+                    for name, mechanism in CANDIDATES.items()
                 }
                 best = max(sizes.values())
                 shares = " | ".join(f"{size / max(best, 1):.3f}" for size in sizes.values())

@@ -32,8 +32,9 @@ def measure() -> dict[str, Any]:
     rows: dict[str, list[float]] = {}
     for zipf in EXPONENTS:
         made = dpsu.forecast(
-            users=USERS, items_per_user=ITEMS_PER_USER, zipf=zipf, mechanisms=MECHANISMS, **PRIVACY
-        )
+            dpsu.plan(**PRIVACY), users=USERS, items_per_user=ITEMS_PER_USER, zipf=zipf,
+            mechanisms=MECHANISMS,
+        )  # fmt: skip
         yields = {point.mechanism: point.released for point in made.by_mechanism}
         rows[f"forecast, zipf {zipf}"] = [yields[name] for name in MECHANISMS]
     rows["data shaped like the papers' Reddit set"] = [_released(name) for name in MECHANISMS]

@@ -94,7 +94,7 @@ class Corpus:
     @cached_property
     def _held(self) -> Contributions:
         orders = np.arange(len(self.pairs.users)), np.arange(len(self.pairs.items))
-        return arrange(self.pairs, *orders, counted=True)
+        return arrange(self.pairs, *orders, with_repeats=True)
 
     @cached_property
     def set_sizes(self) -> NDArray[np.int64]:
@@ -200,7 +200,7 @@ def words_of(loader: Loader) -> Words:
     """Texts to words as the papers do it; the Reddit file is tokenized already."""
     if loader.name == "reddit":
         return str.split
-    from dpsu.text.paper import splitter
+    from dpsu.text.paper_preprocessing import splitter
 
     return splitter()
 
@@ -220,7 +220,7 @@ def interned(rows: pa.Table) -> Pairs:
                 user="user",
                 item="item",
                 count="count",
-                counted=True,
+                with_repeats=True,
                 key=Key.from_insecure_seed(0),
             )
         )

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 import dpsu
 from benchmarks import paper_numbers as published
 from benchmarks.paper_corpora import SEGMENTS
+from benchmarks.paper_runs import paper, planned
 from dpsu.yields.made_up import REDDIT_USERS, reddit_like
 
 Floats = NDArray[np.float64]
@@ -41,9 +42,8 @@ class Model:
         self.sizes = sizes.astype(np.float64)
         assert self.users.sum() == REDDIT_USERS
         self.plans = {
-            (name, limit): dpsu.plan(
-                epsilon=published.EPSILON, delta=published.DELTA, mechanism=name,
-                calibration="paper", max_items=limit,
+            (name, limit): planned(
+                epsilon=published.EPSILON, delta=published.DELTA, **paper(name, max_items=limit)
             )
             for name in ("count-laplace", "count-gaussian")
             for limit in published.LIMITS

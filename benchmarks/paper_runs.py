@@ -76,13 +76,19 @@ class Runs:
         if len(sizes) < keys:
             self._shown(f"{paper_corpora.TITLES[self.corpus.name]}: {mechanism}")
             prior = None if name is None else self.corpus.priors[name]
-            plan = dpsu.plan(mechanism=mechanism, prior=prior, **options)
             # A t-test of two passes against one wants other keys for each.
             first = FIRST_SEED + 1000 * (options.get("passes", 1) - 1)
+            plan = planned(mechanism, **options | ({} if prior is None else {"prior": prior}))
             for seed in range(first + len(sizes), first + keys):
                 key = Key.from_insecure_seed(seed)
                 sizes.append(len(local.run(plan, self.corpus.pairs, key, prior=prior)))
         return measured(sizes)
+
+
+def planned(mechanism: str, *, epsilon: float, delta: float, **options: Any) -> dpsu.Plan:
+    """A plan of a mechanism by its name, with its own options."""
+    chosen = dpsu.mechanism(mechanism, **options)
+    return dpsu.plan(epsilon=epsilon, delta=delta, mechanism=chosen)
 
 
 def measured(sizes: Sequence[int]) -> dict[str, Any]:

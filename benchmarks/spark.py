@@ -23,9 +23,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import dpsu
+from dpsu.plans.mechanisms import Mechanism
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "spark.json"
@@ -33,15 +37,15 @@ MASTER = "local[2]"
 EPSILON, DELTA, MAX_ITEMS = 3.0, math.exp(-10), 100
 PLAIN = "plain query"
 PEER = "PipelineDP"
-# Name, mechanism, options; with how many turns of users and items.
-OURS: dict[str, tuple[str, dict[str, Any], int]] = {
-    "count-gaussian": ("count-gaussian", {"max_items": MAX_ITEMS}, 1),
-    "weighted-gaussian": ("weighted-gaussian", {"max_items": MAX_ITEMS}, 1),
-    "reroute": ("reroute", {"max_items": MAX_ITEMS}, 2),
-    "sips, 1 round": ("sips", {"max_items": MAX_ITEMS, "rounds": 1}, 1),
-    "sips": ("sips", {"max_items": MAX_ITEMS}, 3),
-    "sieve, 6 looks": ("sieve", {"rounds": 6}, 6),
-    "sieve": ("sieve", {}, 14),
+# Name and mechanism; with how many rounds of users and items.
+OURS: dict[str, tuple[Mechanism, int]] = {
+    "count-gaussian": (dpsu.CountGaussian(max_items=MAX_ITEMS), 1),
+    "weighted-gaussian": (dpsu.WeightedGaussian(max_items=MAX_ITEMS), 1),
+    "reroute": (dpsu.Reroute(max_items=MAX_ITEMS), 2),
+    "sips, 1 round": (dpsu.Sips(max_items=MAX_ITEMS, rounds=1), 1),
+    "sips": (dpsu.Sips(max_items=MAX_ITEMS), 3),
+    "sieve, 6 rounds": (dpsu.Sieve(rounds=6), 6),
+    "sieve": (dpsu.Sieve(), 14),
 }
 
 
@@ -76,16 +80,14 @@ def works(spark: Any, path: Path, out: str) -> dict[str, Callable[[], int | None
         counted = rows.groupBy("item").agg(f.count_distinct("user"))
         counted.write.mode("overwrite").parquet(out)
 
-    def ours(mechanism: str, options: dict[str, Any]) -> int:
-        found = dpsu.spark.release(
-            rows, epsilon=EPSILON, delta=DELTA, mechanism=mechanism, **options
-        )
+    def ours(mechanism: Mechanism) -> int:
+        found = dpsu.spark.release(rows, epsilon=EPSILON, delta=DELTA, mechanism=mechanism)
         found.items.write.mode("overwrite").parquet(out)
         return len(found.released)
 
     measured: dict[str, Callable[[], int | None]] = {PLAIN: plain}
-    for name, (mechanism, options, _) in OURS.items():
-        measured[name] = lambda m=mechanism, o=options: ours(m, o)  # type: ignore[misc]
+    for name, (mechanism, _) in OURS.items():
+        measured[name] = partial(ours, mechanism)
     return measured
 
 
@@ -159,7 +161,7 @@ def measure_peer(path: Path) -> dict[str, Any]:
 
 
 def further_rounds(engines: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Seconds of one more round of sips and of one more look of sieve."""
+    """Seconds of one more round of sips and of one more round of sieve."""
 
     def between(more: str, fewer: str, rounds: int) -> dict[str, float]:
         times = ("seconds", "cpu_s")
@@ -167,7 +169,7 @@ def further_rounds(engines: dict[str, dict[str, Any]]) -> dict[str, dict[str, fl
 
     return {
         "a further round of sips": between("sips", "sips, 1 round", 2),
-        "a further look of sieve": between("sieve", "sieve, 6 looks", 8),
+        "a further round of sieve": between("sieve", "sieve, 6 rounds", 8),
     }
 
 
@@ -179,18 +181,18 @@ def table(result: dict[str, Any]) -> str:
         f"{result['rows']:,} rows, {MASTER}, epsilon {EPSILON:g}, delta e^-10, at most {MAX_ITEMS} "
         "items per user (sieve: 3000 scouted and 300 decided on):",
         "",
-        "| | exchanges | CPU s | x plain query | wall s | x plain query | released |",
+        "| | shuffles | CPU s | x plain query | wall s | x plain query | released |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, told in (engines | further_rounds(engines)).items():
-        turns = OURS[name][2] if name in OURS else 1
-        exchanges = "" if name in (PLAIN, PEER) else str(2 * turns)
+        rounds = OURS[name][1] if name in OURS else 1
+        shuffles = "" if name in (PLAIN, PEER) else str(2 * rounds)
         shown = f"{name} (not private)" if name == PLAIN else name
         count = f"{told['released']:,}" if told.get("released") else ""
         times = " | ".join(
             f"{told[time]:.1f} | {told[time] / base[time]:.2f}" for time in ("cpu_s", "seconds")
         )
-        lines.append(f"| {shown} | {exchanges} | {times} | {count} |")
+        lines.append(f"| {shown} | {shuffles} | {times} | {count} |")
     told = ", ".join(f"{name} {number}" for name, number in versions.items())
     return "\n".join([*lines, "", f"{result['date']}, {result['cores']} cores, {told}."])
 
@@ -208,58 +210,57 @@ def distinct_items(draws: float, n_items: float, exponent: float = 1.05) -> floa
 
 def on_paper(result: dict[str, Any]) -> str:
     """A plan for 10^11 pairs on 100 machines: bytes by the formats, seconds as measured."""
-    from dpsu.engines.spark.query import MOST_BUCKETS
+    from dpsu.engines.spark.query import MOST_PARTITIONS
 
     pairs, users, n_items, id_bytes = 1e11, 1e11 / 36, 1e9, 10
     machines, cores, network = 100, 16, 1.25e9
-    buckets = MOST_BUCKETS
-    held = distinct_items(pairs / buckets, n_items)
-    parcel = 512
-    dealt = pairs * (4 + 4 + id_bytes) + users * 16 + pairs / parcel * 1000
-    given = held * buckets * (id_bytes + 4 + 8)
-    sets = 4 * pairs + 4 * users + 4 * held * buckets
+    partitions = MOST_PARTITIONS
+    held = distinct_items(pairs / partitions, n_items)
+    message = 512
+    sent = pairs * (4 + 4 + id_bytes) + users * 16 + pairs / message * 1000
+    given = held * partitions * (id_bytes + 4 + 8)
+    sets = 4 * pairs + 4 * users + 4 * held * partitions
     known = distinct_items(pairs, n_items)
-    state = known * (id_bytes + 4 + 34) + 4 * held * buckets
-    to_items, to_users = sets + state + 8 * held * buckets, sets + state + 8 * held * buckets
+    state = known * (id_bytes + 4 + 34) + 4 * held * partitions
+    to_items, to_users = sets + state + 8 * held * partitions, sets + state + 8 * held * partitions
     measured, rows = result["engines"], result["rows"]
     per_pair = measured["weighted-gaussian"]["cpu_s"] / rows
-    per_look = further_rounds(measured)["a further look of sieve"]["cpu_s"] / rows
+    per_round = further_rounds(measured)["a further round of sieve"]["cpu_s"] / rows
 
-    def line(name: str, exchanged: float, core_seconds: float) -> tuple[str, float]:
+    def line(name: str, moved: float, core_seconds: float) -> tuple[str, float]:
         # Written, sent and read once each, none of it at the same time: a pessimist's sum.
-        moving = 3 * exchanged / machines / network
+        moving = 3 * moved / machines / network
         working = pairs * core_seconds / machines / cores
         minutes = (moving + working) / 60
-        shown = (
-            f"| {name} | {exchanged / 1e12:.2f} | {moving:.0f} | {working:.0f} | {minutes:.1f} |"
-        )
+        shown = f"| {name} | {moved / 1e12:.2f} | {moving:.0f} | {working:.0f} | {minutes:.1f} |"
         return shown, minutes
 
-    one, one_minutes = line("weighted-gaussian, both exchanges", dealt + given, per_pair)
-    look, look_minutes = line(
-        "a further look of sieve, both exchanges", to_items + to_users, per_look
+    one, one_minutes = line("weighted-gaussian, both shuffles", sent + given, per_pair)
+    further, further_minutes = line(
+        "a further round of sieve, both shuffles", to_items + to_users, per_round
     )
-    whole = one_minutes + 13 * look_minutes
+    whole = one_minutes + 13 * further_minutes
     return "\n".join(
         [
-            "| stages | TB exchanged | moving s | working s | minutes |",
+            "| stages | TB shuffled | moving s | working s | minutes |",
             "|---|---:|---:|---:|---:|",
             one,
-            look,
-            f"| sieve, 14 looks | | | | {whole:.0f} |",
+            further,
+            f"| sieve, 14 rounds | | | | {whole:.0f} |",
             "",
             f"{pairs:.0e} pairs of {users:.1e} users, {n_items:.0e} possible items of Zipf "
-            f"popularity, {id_bytes} bytes an id; {buckets:,} buckets of {pairs / buckets:.1e} "
-            f"pairs, {held:.1e} different items in each, {known:.1e} in all. {machines} machines "
-            f"of {cores} cores and {network / 1e9:g} GB/s of network and disk: everything "
-            "exchanged is written, sent and read once. Dealt rows take 4 bytes for a code, 4 for "
-            "an offset and the id of an item for each pair, 16 for each user and about 1 kB around "
-            f"each parcel of {parcel} rows; a turn takes 4 bytes a pair for the sets, and for each "
-            "item of each bucket 4 for its home, 4 for its route and 8 for each message. Core "
-            f"seconds are those measured above: {per_pair * 1e6:.1f} microseconds a pair for the "
-            f"first turn, {per_look * 1e6:.2f} for a further look. Every bucket of users writes to "
-            f"every bucket of items: {buckets**2:.1e} messages a turn and way, of "
-            f"{held / buckets:.0f} items each.",
+            f"popularity, {id_bytes} bytes an id; {partitions:,} partitions of "
+            f"{pairs / partitions:.1e} pairs, {held:.1e} different items in each, {known:.1e} "
+            f"in all. {machines} machines of {cores} cores and {network / 1e9:g} GB/s of "
+            "network and disk: everything shuffled is written, sent and read once. Rows that "
+            "are sent take 4 bytes for a code, 4 for an offset and the id of an item for each "
+            f"pair, 16 for each user and about 1 kB around each message of {message} rows; a "
+            "round takes 4 bytes a pair for the sets, and for each item of each partition 4 "
+            "for its home, 4 for its route and 8 for each message. Core seconds are those "
+            f"measured above: {per_pair * 1e6:.1f} microseconds a pair for the first round, "
+            f"{per_round * 1e6:.2f} for a further round. Every partition of users writes to "
+            f"every partition of items: {partitions**2:.1e} messages a round and way, of "
+            f"{held / partitions:.0f} items each.",
         ]
     )
 

@@ -43,7 +43,7 @@ What a private release costs, from the Parquet file to the written result, besid
 everyone runs without thinking and that is not private: `SELECT item, COUNT(DISTINCT user) FROM t
 GROUP BY item` in DuckDB and in Polars. Made by `make bench` and `python benchmarks/speed.py L XL`:
 epsilon 3, delta e^-10, at most 100 items per user (greedy: all; sieve: 3000 scouted and 300 decided
-on, in 14 looks, or in 6). Machines are noisy: read ratios, and read them as one run. *Cold* is the
+on, in 14 rounds, or in 6). Machines are noisy: read ratios, and read them as one run. *Cold* is the
 first call in a process, which loads the compiled kernels.
 
 Our aim is at most 1.0 times the faster of the two, in time and in memory, from Parquet. It is met
@@ -135,9 +135,10 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
     options: dict[str, Any] = {"rounds": int(rounds)} if rounds else {}
     if mechanism not in ("greedy", "sieve"):
         options["max_items"] = 100
+    chosen = dpsu.mechanism(mechanism, **options)
 
     def released() -> None:
-        found = dpsu.release(path, epsilon=3, delta=math.exp(-10), mechanism=mechanism, **options)
+        found = dpsu.release(path, epsilon=3, delta=math.exp(-10), mechanism=chosen)
         found.write(out)
 
     return released

@@ -19,7 +19,7 @@ from benchmarks.few_items import made_up
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import Pairs, intern
-from dpsu.engines.local_rounds import LocalLooks
+from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import read
 from dpsu.policies import order
 from dpsu.randomness.keys import Key
@@ -42,8 +42,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "steeper shares": {"growth": 1.2},
     "sets of 100": {"max_items": 100},
     "sets of 1000": {"max_items": 1000},
-    "6 looks": {"rounds": 6},
-    "20 looks": {"rounds": 20},
+    "6 rounds": {"rounds": 6},
+    "20 rounds": {"rounds": 20},
     "no scouting": {"scout_items": 0},
 }  # fmt: skip
 Held = tuple[Ids, Ids, Contributions]
@@ -52,7 +52,7 @@ Held = tuple[Ids, Ids, Contributions]
 def ordered(pairs: Pairs) -> Held:
     """Users, items and who holds what, in orders that do not matter to sieve."""
     by_user, by_item = order.hash_order(pairs.users, 1), order.hash_order(pairs.items, 2)
-    held = arrange(pairs, by_user, by_item, counted=False)
+    held = arrange(pairs, by_user, by_item, with_repeats=False)
     return pairs.users.take(by_user), pairs.items.take(by_item), held
 
 
@@ -69,7 +69,7 @@ def sizes(sets: list[Held], steering: Steering | None = None, **changed: Any) ->
             for seed in (7, 8):
                 key = Key.from_insecure_seed(seed)
                 fresh = replace(held, items=held.items.copy(), stop=held.stop.copy())
-                shown = sieve.run(LocalLooks(fresh, users, items, key), items, key)
+                shown = sieve.run(LocalRounds(fresh, users, items, key), items, key)
                 released.append(int(shown.sum()))
             found.append(float(np.mean(released)))
     return np.array(found)
@@ -80,7 +80,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     table = reddit_like(60_000, seed=5)
     rows = read(
-        table, user="user", item="item", count=None, counted=False, key=Key.from_insecure_seed(0)
+        table,
+        user="user",
+        item="item",
+        count=None,
+        with_repeats=False,
+        key=Key.from_insecure_seed(0),
     )
     made = (made_up(50_000, 40, 3), made_up(50_000, 12, 4), made_up(30_000, 120, 21), intern(rows))
     sets = [ordered(pairs) for pairs in made]

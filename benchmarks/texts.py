@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 import dpsu
+from dpsu.plans.mechanisms import Mechanism
 
 T = TypeVar("T")
 
@@ -51,10 +52,10 @@ TOKENIZERS: dict[str, dict[str, Any]] = {
 }
 # What reads and interns every item and then does next to nothing with it.
 CHEAPEST: dict[str, Any] = {"mechanism": "weighted-laplace", "epsilon": 1, "delta": 1e-6}
-MECHANISMS: dict[str, dict[str, Any]] = {
-    "plain union, weighted-gaussian": {"mechanism": "weighted-gaussian", "max_items": 300},
-    "plain union, sieve": {},
-    "length by length (dpsu ngrams)": {"longest": LONGEST},
+MECHANISMS: dict[str, Mechanism] = {
+    "plain union, weighted-gaussian": dpsu.WeightedGaussian(max_items=300),
+    "plain union, sieve": dpsu.Sieve(),
+    "length by length (dpsu ngrams)": dpsu.NGrams(longest=LONGEST),
 }
 EXPLANATION = """How fast texts become items, and what comes out as n-grams.
 
@@ -89,7 +90,7 @@ def speed(folder: Path) -> dict[str, Any]:
         megabytes = pc.sum(pc.binary_length(texts)).as_py() / 1e6
         del texts
         for tokenizer, options in TOKENIZERS.items():
-            run = partial(dpsu.release, path, text="text", **CHEAPEST, **options)
+            run = partial(dpsu.release, path, item=dpsu.Tokens("text", **options), **CHEAPEST)
             _quietly(run)
             began, clock = _processor_seconds(), time.perf_counter()
             _quietly(run)
@@ -113,42 +114,38 @@ def ngrams(folder: Path, keys: int) -> dict[str, Any]:
         table = pa.parquet.read_table(folder / f"{name}.parquet")
         held = _held(table)
         for label, (epsilon, delta) in PRIVACY.items():
-            for mechanism, options in MECHANISMS.items():
+            for name_of_it, mechanism in MECHANISMS.items():
                 found = [
-                    _lengths(_released(table, mechanism, options, epsilon, delta, key), held)
+                    _lengths(_released(table, mechanism, epsilon, delta, key), held)
                     for key in range(keys)
                 ]
-                rows[f"{name} / {label} / {mechanism}"] = {
+                rows[f"{name} / {label} / {name_of_it}"] = {
                     length: [run[length] for run in found] for length in found[0]
                 }
                 means = {length: np.mean([run[length] for run in found]) for length in found[0]}
-                print(name, label, mechanism, means, file=sys.stderr)
+                print(name, label, name_of_it, means, file=sys.stderr)
     return {"rows": rows, "keys": keys}
 
 
 def _released(
-    table: pa.Table, mechanism: str, options: dict[str, Any], epsilon: float, delta: float, key: int
+    table: pa.Table, mechanism: Mechanism, epsilon: float, delta: float, key: int
 ) -> dpsu.Release:
-    shared: dict[str, Any] = {
-        "text": "text", "epsilon": epsilon, "delta": delta, "insecure_seed": key, **options,
-    }  # fmt: skip
-    if "longest" in options:
-        return _quietly(lambda: dpsu.ngrams(table, **shared))
-    return _quietly(lambda: dpsu.release(table, ngrams=(1, LONGEST), **shared))
+    lengths = 1 if mechanism.by_length else (1, LONGEST)
+    plan = dpsu.plan(
+        epsilon=epsilon, delta=delta, mechanism=mechanism,
+        item=dpsu.Tokens("text", ngrams=lengths), insecure_seed=key,
+    )  # fmt: skip
+    return _quietly(lambda: dpsu.release(table, plan))
 
 
 def _held(table: pa.Table) -> set[str]:
     """All n-grams that anybody holds."""
-    from dpsu.contributions.pairs import intern
-    from dpsu.inputs.reading import read
+    from dpsu.inputs.source import Source
     from dpsu.randomness.keys import Key
-    from dpsu.text.source import text_source
 
-    source = text_source("text", None, (1, LONGEST))
-    rows = read(
-        table, user="user", item="item", count=None, counted=False, key=Key.from_os(), text=source
-    )
-    return set(_quietly(lambda: intern(rows)).items.values.to_pylist())
+    source = Source(table, dpsu.Users(), dpsu.Tokens("text", ngrams=(1, LONGEST)))
+    pairs = _quietly(lambda: source.pairs(Key.from_os(), with_repeats=False))
+    return set(pairs.items.values.to_pylist())
 
 
 def _lengths(release: dpsu.Release, held: set[str]) -> dict[str, int]:

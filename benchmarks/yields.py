@@ -37,6 +37,8 @@ from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.plans.auto import estimate
+from dpsu.plans.mechanisms import Mechanism
+from dpsu.plans.planning import make_plan
 from dpsu.privacy.curves import Optimal
 from dpsu.randomness.keys import Key
 
@@ -78,10 +80,10 @@ ROWS: dict[str, dict[str, Any]] = {
     "greedy": {"mechanism": "greedy"},
     "reroute": {"mechanism": "reroute"},
     "sips": {"mechanism": "sips"},
-    "sieve, 6 looks": {"mechanism": "sieve", "rounds": 6},
+    "sieve, 6 rounds": {"mechanism": "sieve", "rounds": 6},
     "sieve": {"mechanism": "sieve"},
     "auto, hints": {"mechanism": "auto", "hints": True},
-    "auto, 2 % of the budget": {"mechanism": "auto", "auto_budget": 0.02},
+    "auto, 2 % of the budget": {"mechanism": "auto", "budget": 0.02},
     "GW-KT, paper (not private), Reddit prior": GW_KT,
     "greedy popular, Reddit prior": {"mechanism": "greedy", "prior": True},
     "greedy scarce, Reddit prior": {"mechanism": "greedy", "prior": True, "order": "scarce"},
@@ -167,14 +169,31 @@ def rows_of(name: str, folder: Path) -> pa.Table:
 def facts_of(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
     """Holders and occurrences of every item. Private; for benchmarks only."""
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
-    held = arrange(pairs, *orders, counted=True)
-    assert held.counts is not None
+    held = arrange(pairs, *orders, with_repeats=True)
+    assert held.repeats is not None
     kept = np.concatenate(
         [np.arange(a, b) for a, b in zip(held.start, held.stop, strict=True) if b > a]
     )
     holders = np.bincount(held.items[kept], minlength=held.n_items)
-    occurrences = np.bincount(held.items[kept], held.counts[kept], minlength=held.n_items)
+    occurrences = np.bincount(held.items[kept], held.repeats[kept], minlength=held.n_items)
     return holders, occurrences
+
+
+def _mechanism(row: dict[str, Any], prior: Any, users: int, pairs: int) -> Mechanism | dpsu.Auto:
+    """The mechanism of a row."""
+    options = dict(row)
+    name = options.pop("mechanism")
+    if options.pop("prior", False):
+        options["prior"] = prior
+    if options.get("order") == "scarce":
+        options["expected_users"] = users
+    if name != dpsu.Auto.name:
+        return dpsu.mechanism(name, **options)
+    if "hints" not in options:
+        # What is paid for its estimates is charged where they are made.
+        return dpsu.Auto()
+    # As somebody would know them who knows such data, to one digit.
+    return dpsu.Auto(users=int(float(f"{users:.0e}")), items_per_user=float(f"{pairs / users:.0e}"))
 
 
 def measure(
@@ -182,25 +201,18 @@ def measure(
     facts: tuple[np.ndarray, np.ndarray], users: int,
 ) -> dict[str, float]:  # fmt: skip
     """Mean size with its standard error, missing mass and seconds, over keys."""
-    options = dict(row)
-    if options.pop("prior", False):
-        options["prior"] = prior
-    if options.get("order") == "scarce":
-        options["expected_users"] = users
-    if options.pop("hints", False):
-        # As somebody would know them who knows such data, to one digit.
-        options["expected_users"] = int(float(f"{users:.0e}"))
-        options["expected_items_per_user"] = float(f"{len(pairs) / users:.0e}")
-    budget = options.pop("auto_budget", None)
-    plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], **options)
+    guarantee = dpsu.Privacy(*privacy)
+    mechanism = _mechanism(row, prior, users, len(pairs))
+    budget = row.get("budget")
+    plan = make_plan(guarantee, mechanism, dpsu.Users(), dpsu.Items())
     sizes, missing, began = [], [], time.perf_counter()
     place = {item: at for at, item in enumerate(pairs.items.values.to_pylist())}
     for seed in range(keys):
         key = Key.from_insecure_seed(1000 + seed)
         if budget is not None:
             hints = estimate(pairs, key, budget * privacy[0], budget * privacy[1])
-            plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], hints=hints, **options)
-        found = local.run(plan, pairs, key, prior=options.get("prior"))
+            plan = make_plan(guarantee, mechanism, dpsu.Users(), dpsu.Items(), hints=hints)
+        found = local.run(plan, pairs, key, prior=prior)
         sizes.append(len(found))
         at = [place[item] for item in found.to_pylist()]
         missing.append(1.0 - float(facts[1][at].sum() / facts[1].sum()))
@@ -226,7 +238,7 @@ def main() -> None:
     for name in chosen.sets:
         table = rows_of(name, chosen.data)
         rows = read(
-            table, user="user", item="item", count="count", counted=True,
+            table, user="user", item="item", count="count", with_repeats=True,
             key=Key.from_insecure_seed(0),
         )  # fmt: skip
         pairs = intern(rows)

@@ -1,12 +1,22 @@
-"""Spark tests run where Java is, and not where somebody does not want them."""
+"""Spark tests run where Java is, and not where somebody does not want them.
+
+All tests of a process share one Spark session, with an event log and a folder of its own.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dpsu.engines.spark.session import NO_JAVA, has_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -16,3 +26,41 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reason = NO_JAVA
     for item in marked if reason else []:
         item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("spark")
+    for name in ("events", "local", "warehouse"):
+        (folder / name).mkdir()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder: Path) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (spark_folder / "events").as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.logBlockUpdates.enabled": "true",
+        "spark.local.dir": str(spark_folder / "local"),
+        "spark.sql.warehouse.dir": (spark_folder / "warehouse").as_uri(),
+        "spark.sql.shuffle.partitions": "4",
+    }
+    # Four attempts for each task: some tests make them fail.
+    builder = SparkSession.builder.master("local[2,4]").appName("dpsu tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

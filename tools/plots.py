@@ -38,7 +38,7 @@ SHOPPING = {
     "secret": 0.0,
 }  # fmt: skip
 FLOW: dict[str, Any] = {
-    "epsilon": 3, "delta": 0.001, "mechanism": "weighted-gaussian", "max_items": 4,
+    "epsilon": 3, "delta": 0.001, "mechanism": dpsu.WeightedGaussian(max_items=4),
 }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _shopping() -> tuple[dict[str, list[str]], dict[str, float], dpsu.Release]:
         for u in range(24)
     }
     held["user 7"].append("secret")
-    rows = read(held, user="user", item="item", count=None, counted=False, key=key)
+    rows = read(held, user="user", item="item", count=None, with_repeats=False, key=key)
     plan = dpsu.plan(**FLOW)
     items, units = local.weigh(plan, intern(rows), key)
     weights = np.ldexp(units.astype(float), -plan.policy.fraction_bits)
@@ -111,7 +111,7 @@ def plot_yields(path: Path) -> None:
     found = json.loads(yields.RESULTS.read_text("utf-8"))
     shown = {
         "policy-gaussian 100": "#aaaaaa", "sips": "#88aadd", "greedy": "#88cc88",
-        "sieve, 6 looks": "#ee9999", "sieve": "#d62728", "auto, hints": "#7f1d1d",
+        "sieve, 6 rounds": "#ee9999", "sieve": "#d62728", "auto, hints": "#7f1d1d",
     }  # fmt: skip
     figure, axes = plt.subplots(2, 1, figsize=(6, 7.6), layout="constrained", sharex=True)
     for axis, privacy in zip(axes, yields.PRIVACY, strict=True):

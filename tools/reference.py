@@ -6,6 +6,7 @@ without a leading underscore. A new public name gets its page by itself.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import re
@@ -13,6 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
+
+from dpsu.errors import ParameterError
+from dpsu.options import Option, Typed, options_of
+from dpsu.plans.mechanisms import MECHANISMS
 
 MODULES = (
     "dpsu",
@@ -72,10 +77,17 @@ class Public:
 
 @cache
 def public_names() -> tuple[Public, ...]:
-    """Everything that users import, module by module."""
-    return tuple(
+    """Everything that users import, module by module, and mechanisms from anywhere else."""
+    found = [
         Public(f"{module}.{name}", value) for module in MODULES for name, value in _defined(module)
-    )
+    ]
+    known = {id(public.value) for public in found}
+    found += [
+        Public(f"{kind.__module__}.{kind.__name__}", kind)
+        for kind in MECHANISMS.values()
+        if id(kind) not in known
+    ]
+    return tuple(found)
 
 
 def _defined(module: str) -> Iterator[tuple[str, Any]]:
@@ -137,15 +149,38 @@ def _page(public: Public) -> str:
     summary, _, rest = docstring.partition("\n\n")
     parts = [f"# {public.name}", "", _markdown(summary, "../")]
     # What is handed out and never made by hand has attributes, and no call worth showing.
-    if public.kind == "functions" or re.search(r"^Parameters\n---", docstring, re.M):
+    listed = re.search(r"^(Parameters|Attributes)\n---", docstring, re.M)
+    typed = isinstance(public.value, type) and issubclass(public.value, Typed)
+    if public.kind == "functions" or typed or (listed and listed[1] == "Parameters"):
         parts += [_signature(public.name, public.value), ""]
     if rest:
         parts.append(_markdown(rest, "../"))
-    if public.kind == "classes":
-        if not re.search(r"^(Parameters|Attributes)\n---", docstring, re.M):
-            parts += _fields(public.value)
+    if typed:
+        # Whoever types an object wants its options; its methods are for plans and engines.
+        parts += [] if listed else _options(public.value)
+    elif public.kind == "classes":
+        parts += [] if listed else _fields(public.value)
         parts += _members(public)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _options(kind: type) -> Iterator[str]:
+    """What may be typed, within which bounds, and what it does."""
+    with contextlib.suppress(ParameterError):
+        yield f'By its name, with all defaults: `mechanism="{kind().name}"`.\n'
+    yield "## Options\n"
+    for name, option in options_of(kind).items():
+        usual = option.shown_default
+        default = f", default {usual}" if usual else ""
+        word = "public data" if option.kind is object else option.kind.__name__
+        word = "numbers" if option.parse is not None else word
+        yield f"`{name}` : {word}{default}\n:   {option.help}{_bounds(option)}\n"
+
+
+def _bounds(option: Option) -> str:
+    if option.choices:
+        return f" One of {', '.join(f'`{choice}`' for choice in option.choices)}."
+    return f" {option.bounds}".rstrip()
 
 
 def _fields(value: type) -> Iterator[str]:
@@ -186,7 +221,8 @@ def _signature(name: str, value: Any) -> str:
     signature = inspect.signature(value)
     arguments = [_argument(p) for p in _with_marks(signature.parameters.values())]
     returned = signature.return_annotation
-    ending = "" if returned is inspect.Signature.empty else f" -> {_type(returned)}"
+    made = inspect.isclass(value) or returned is inspect.Signature.empty
+    ending = "" if made else f" -> {_type(returned)}"
     line = f"{name}({', '.join(arguments)}){ending}"
     if len(line) > WIDEST:
         line = f"{name}(\n" + "".join(f"    {a},\n" for a in arguments) + f"){ending}"

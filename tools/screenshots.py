@@ -30,8 +30,9 @@ def pages() -> dict[str, str]:
     import dpsu
     from dpsu.yields.made_up import reddit_like
 
-    seen = dpsu.forecast(epsilon=1, delta=1e-7, users=30_000, items_per_user=15)
-    found = dpsu.compare(reddit_like(5_000), epsilon=3, delta=1e-6, count="count")
+    seen = dpsu.forecast(dpsu.plan(epsilon=1, delta=1e-7), users=30_000, items_per_user=15)
+    counted = dpsu.Items("item", repeats="count")
+    found = dpsu.compare(reddit_like(5_000), epsilon=3, delta=1e-6, item=counted)
     return {"forecast": seen.to_html(), "compare": found.to_html()}
 
 

@@ -1,9 +1,10 @@
 """Tie every proof to the code it covers.
 
 A proof page starts with the functions and classes it covers and a stamp: a hash of their names and
-bodies without comments, docstrings, formatting, imports and the modules they stand in. When code
-changes, the stamp no longer fits, and a test fails until someone has read the proof against the new
-code and renewed the stamp. Code that only moves to another module keeps its stamp.
+bodies without comments, docstrings, formatting, imports, the words that explain options, and the
+modules they stand in. When code changes, the stamp no longer fits, and a test fails until someone
+has read the proof against the new code and renewed the stamp. Code that only moves to another
+module keeps its stamp.
 
     python -m tools.stamp                      list the pages whose stamp does not fit
     python -m tools.stamp --renew sieve ...    renew the stamps of these pages, after reading them
@@ -80,7 +81,7 @@ def _hash(covered: Iterable[tuple[str, str]]) -> str:
 
 
 def body_of(name: str) -> str:
-    """The code behind a dotted name, without comments, docstrings, imports and formatting."""
+    """The code behind a dotted name, without comments, docstrings, imports, help and formatting."""
     return ast.dump(_stripped(find(name)[1]))
 
 
@@ -139,6 +140,7 @@ def _member(node: ast.AST, part: str, name: str) -> ast.AST:
 def _stripped(node: ast.AST) -> ast.AST:
     copy: ast.AST = ast.parse(ast.unparse(node))
     for part in ast.walk(copy):
+        _forget_words(part)
         body = getattr(part, "body", None)
         if not isinstance(body, list):
             continue
@@ -147,6 +149,14 @@ def _stripped(node: ast.AST) -> ast.AST:
             kept = kept[1:]
         part.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
     return copy
+
+
+def _forget_words(part: ast.AST) -> None:
+    """Empty what `option(default, kind, help, usual=...)` says to people."""
+    match part:
+        case ast.Call(func=ast.Name(id="option"), args=[_, _, ast.Constant(), *_]):
+            part.args[2] = ast.Constant("")
+            part.keywords = [word for word in part.keywords if word.arg != "usual"]
 
 
 def _is_docstring(line: ast.stmt) -> bool:

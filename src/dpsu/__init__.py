@@ -1,10 +1,10 @@
 """Differentially private set union: release as many items as possible, prove what it costs."""
 
-import dpsu_command
+from dpsu_command import beginning
 
 # `python -m dpsu` imports all of this first, and Ctrl-C must end that without a traceback, too.
-if dpsu_command.started_as_module():
-    dpsu_command.begin()
+if beginning.started_as_module():
+    beginning.begin()
 
 from dpsu import spark as spark
 from dpsu._version import __version__ as __version__
@@ -20,40 +20,82 @@ from dpsu.errors import (
     ParameterError,
     ResourceError,
 )
+from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.sql import Query
+from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.ledger import Ledger
-from dpsu.ngrams import ngrams
+from dpsu.plans.auto import Auto
+from dpsu.plans.counts import Counts
+from dpsu.plans.mechanisms import (
+    CountGaussian,
+    CountLaplace,
+    Greedy,
+    NGrams,
+    PolicyGaussian,
+    PolicyLaplace,
+    Reroute,
+    Sieve,
+    Sips,
+    WeightedGaussian,
+    WeightedLaplace,
+    mechanism,
+)
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import plan
 from dpsu.privacy.guarantee import Privacy
-from dpsu.releases import Release, release
+from dpsu.releases import release
+from dpsu.results import Release
 from dpsu.selection import select
 from dpsu.yields.comparing import Comparison, compare
 from dpsu.yields.forecasting import Forecast, forecast
 
 __all__ = [
     "Audit",
+    "Auto",
     "BudgetError",
     "Comparison",
+    "CountGaussian",
+    "CountLaplace",
+    "Counts",
     "DataError",
     "DataWarning",
     "DpsuError",
     "Forecast",
+    "Greedy",
+    "Items",
     "Ledger",
     "LedgerError",
     "MissingLibraryError",
+    "NGrams",
     "OutputError",
     "ParameterError",
     "Plan",
+    "PolicyGaussian",
+    "PolicyLaplace",
     "Privacy",
     "Query",
     "Release",
+    "Reroute",
     "ResourceError",
+    "Sieve",
+    "Sips",
+    "Tokens",
+    "Users",
+    "WeightedGaussian",
+    "WeightedLaplace",
     "audit",
     "compare",
     "forecast",
-    "ngrams",
+    "mechanism",
     "plan",
     "release",
     "select",
 ]
+
+
+def __dir__() -> list[str]:
+    """What is public: modules of the package, which imports put here too, are not."""
+    return sorted([*__all__, *_SHOWN_BESIDE])
+
+
+_SHOWN_BESIDE = ("__all__", "__doc__", "__file__", "__name__", "__path__", "__version__", "spark")

@@ -13,25 +13,24 @@ interact, so that a single release gives thousands of independent trials.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import DataWarning, ParameterError
 from dpsu.options import number, whole_number
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import plan
+from dpsu.releases import release
+from dpsu.showing.progress import Steps, steps
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-Progress = Callable[[int, int], None]
-
 COPIES = 2000
 ITEMS_PER_COPY = 64
 DIRECTIONS = ("shown, present", "hidden, present", "shown, absent", "hidden, absent")
+HEAD = ("scenario", "", "measured", "at least", "allowed", "verdict")
 NOVEL = 100  # in the score of an output: one novel item outweighs any number of shared ones
 
 
@@ -59,8 +58,38 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """All findings of one scenario."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of a table: the largest estimate, the bounds of all directions, the verdict."""
+        first = self.findings[0]
+        return (
+            first.scenario,
+            first.quantity,
+            f"{max(finding.measured for finding in self.findings):.3f}",
+            "  ".join(f"{finding.proved:.3f}" for finding in self.findings),
+            f"{first.allowed:g}",
+            "pass" if all(finding.passed for finding in self.findings) else "FAIL",
+        )
+
+
+@dataclass(frozen=True)
 class Audit:
-    """All findings about one plan."""
+    """All findings about one plan; ``print`` shows them as a table.
+
+    Attributes
+    ----------
+    plan : Plan
+        The plan that was tested.
+    findings : tuple of Finding
+        What was measured in each scenario: for delta one bound, for epsilon one in each direction.
+        Each has its `scenario`, `quantity` ("epsilon" or "delta"), `direction`, number of `trials`,
+        plain estimate `measured`, lower confidence bound `proved`, claim `allowed`, and `passed`.
+    """
 
     plan: Plan
     findings: tuple[Finding, ...]
@@ -69,6 +98,45 @@ class Audit:
     def passed(self) -> bool:
         """Whether the guarantee survives every scenario."""
         return all(finding.passed for finding in self.findings)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The findings scenario by scenario."""
+        by_scenario: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            by_scenario.setdefault(finding.scenario, []).append(finding)
+        return tuple(Verdict(tuple(found)) for found in by_scenario.values())
+
+    @property
+    def title(self) -> str:
+        """What was tested, and whether it passed."""
+        mechanism = self.plan.mechanism
+        named = [mechanism.name, mechanism.calibrated]
+        if self.plan.max_items is not None:
+            named.append(f"max items {self.plan.max_items}")
+        if getattr(mechanism, "passes", 1) != 1:
+            named.append(f"passes {getattr(mechanism, 'passes', 1)}")
+        return f"{', '.join(named)}: {'pass' if self.passed else 'FAIL'}"
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.title}>"
+
+    def __str__(self) -> str:
+        from dpsu.yields.tables import aligned
+
+        return "\n".join([self.title, *aligned(HEAD, [each.cells for each in self.verdicts])])
+
+    def _repr_html_(self) -> str:
+        from dpsu.showing.markup import alert, block, paragraph, table, title
+
+        told = title(self.title) if self.passed else alert("FAIL", self.title)
+        privacy = self.plan.privacy
+        return block(
+            told,
+            paragraph(f"Tested at epsilon {privacy.epsilon:g}, delta {privacy.delta:g}."),
+            table(HEAD, [each.cells for each in self.verdicts], texts=2),
+            paragraph("An audit can refute a guarantee, never prove one."),
+        )
 
 
 @dataclass(frozen=True)
@@ -84,29 +152,27 @@ class Scenario:
 
 
 def audit(
+    plan: Plan,
     *,
-    epsilon: float = 1.0,
-    delta: float = 0.05,
     trials: int = 100_000,
     error: float = 1e-6,
-    progress: Progress | None = None,
-    **options: Any,
+    progress: bool | Steps | None = None,
 ) -> Audit:
     """Measure lower bounds of epsilon and delta of an installed mechanism, from outside.
 
     Parameters
     ----------
-    epsilon, delta : float
-        The guarantee to be tested; delta should be inflated (0.01 to 0.2), or nothing can be seen.
+    plan : Plan
+        The mechanism and the promise to be tested. Its delta should be inflated (0.01 to 0.2), or
+        nothing can be seen; a prior should know the items 0, 1, 2, ..., as :func:`made_up_prior`
+        does.
     trials : int
         Copies of each small database with the user, and as many without.
     error : float
         Chance of a false alarm in one scenario.
-    progress : callable, optional
-        Called with the number of releases done and of all releases.
-    **options
-        As for :func:`dpsu.plan`: the mechanism and its options. Orders that need a prior get one
-        that is made up.
+    progress : bool or callable, optional
+        True shows a progress bar, in a terminal or a notebook. A function is called with the number
+        of releases done and of all releases.
 
     Returns
     -------
@@ -123,19 +189,33 @@ def audit(
     Examples
     --------
     >>> import dpsu
-    >>> dpsu.audit(mechanism="weighted-gaussian", max_items=3, trials=4000).passed
+    >>> inflated = dpsu.plan(
+    ...     epsilon=1, delta=0.05, mechanism=dpsu.WeightedGaussian(max_items=3)
+    ... )
+    >>> dpsu.audit(inflated, trials=4000).passed
     True
     """
     whole_number("trials", trials, 2 * COPIES, 10**9)
     number("error", error, 1e-30, 0.5)
-    if options.get("order") in ("popular", "scarce"):
-        given = options.get("prior")
-        options = options | {"prior": _prior() if given is None else given}
-    for refused in ("insecure_seed", "public_items", "count"):
-        if options.get(refused) is not None:
-            raise ParameterError(f"an audit makes its own data and keys; it takes no {refused}")
-    chosen = plan(epsilon=epsilon, delta=delta, **options)
-    scenarios = _scenarios(chosen)
+    if not isinstance(plan, Plan):
+        raise ParameterError(f"plan is a {type(plan).__name__}; give what dpsu.plan returned")
+    for name, given in (
+        ("insecure_seed", plan.insecure_seed),
+        ("public_items", plan.public_items),
+        ("repeats", plan.item.repeats),
+        ("item", plan.text),
+    ):
+        if given is not None:
+            raise ParameterError(
+                f"an audit makes its own data and keys; plan it without {{{name}}}", **{name: ...}
+            )
+    with steps(progress, "auditing") as tell:
+        return Audit(plan, tuple(_findings(plan, trials, error, tell)))
+
+
+def _findings(plan: Plan, trials: int, error: float, tell: Steps) -> list[Finding]:
+    plan.refuse_other_design()
+    scenarios = _scenarios(plan)
     rounds = math.ceil(trials / COPIES)
     findings = []
     for at, scenario in enumerate(scenarios):
@@ -143,11 +223,10 @@ def audit(
         scores: tuple[list[Any], list[Any]] = ([], [])
         for repeat in range(rounds):
             for table, collected in zip(tables, scores, strict=True):
-                collected.append(_scores(scenario, table, epsilon, delta, options))
-            if progress is not None:
-                progress(at * rounds + repeat + 1, len(scenarios) * rounds)
-        findings += _judge(scenario, scores, chosen, error)
-    return Audit(chosen, tuple(findings))
+                collected.append(_scores(scenario, table, plan))
+            tell(at * rounds + repeat + 1, len(scenarios) * rounds)
+        findings += _judge(scenario, scores, plan, error)
+    return findings
 
 
 def _scenarios(chosen: Plan) -> list[Scenario]:
@@ -172,7 +251,7 @@ def _scenarios(chosen: Plan) -> list[Scenario]:
     return found
 
 
-def _prior() -> Any:
+def made_up_prior() -> Any:
     """A prior that knows two thirds of the items of every copy, and ranks them differently."""
     from dpsu.inputs.public import read_prior
 
@@ -211,23 +290,18 @@ def _table(users: tuple[tuple[int, ...], ...], skipped: int) -> pa.Table:
     )
 
 
-def _scores(
-    scenario: Scenario, table: pa.Table, epsilon: float, delta: float, options: dict[str, Any]
-) -> NDArray[np.int64]:
+def _scores(scenario: Scenario, table: pa.Table, plan: Plan) -> NDArray[np.int64]:
     """What each copy shows: items released, novel ones counting more than all others together."""
     import warnings
 
     import numpy as np
 
-    import dpsu
-
     if len(table) == 0:
         return np.zeros(COPIES, np.int64)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dpsu.DataWarning)
-        columns = {name: options.get(name, name) for name in ("user", "item")}
-        renamed = table.rename_columns([columns["user"], columns["item"]])
-        released = dpsu.release(renamed, epsilon=epsilon, delta=delta, **options)
+        warnings.simplefilter("ignore", DataWarning)
+        renamed = table.rename_columns([plan.user.columns, plan.item.columns])
+        released = release(renamed, plan)
     shown = released.values.to_numpy()
     worth = np.where(shown % ITEMS_PER_COPY >= scenario.first_novel, NOVEL, 1)
     totals = np.bincount(shown // ITEMS_PER_COPY, weights=worth, minlength=COPIES)

@@ -19,10 +19,14 @@ neither does the chain of exceptions behind it: see :func:`without_values`.
 from __future__ import annotations
 
 import errno
+import re
+import sys
+import warnings
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+LONGEST_SHOWN = 60
 
 
 class DpsuError(Exception):
@@ -30,7 +34,67 @@ class DpsuError(Exception):
 
 
 class ParameterError(DpsuError, ValueError):
-    """An option is out of range, missing, or does not fit the others."""
+    """An option is out of range, missing, or does not fit the others.
+
+    Parameters
+    ----------
+    message : str
+        Options stand in it as ``{max_items}``, so that Python users read ``max_items=0`` and users
+        of the command line ``--max-items 0``.
+    flags : mapping, optional
+        Names that options have on the command line, where these differ.
+    **options
+        What was typed for each option that the message names; ``...`` where only its name is
+        meant.
+    """
+
+    def __init__(self, message: str, flags: Any = None, **options: Any) -> None:
+        self.message, self.options = message, options
+        self.flags: dict[str, str] = dict(flags or {})
+        super().__init__(self._spelled(_in_python))
+
+    def in_the_shell(self) -> str:
+        """The message with options as they are typed in the shell."""
+        return self._spelled(lambda name, value: _in_the_shell(self.flags.get(name, name), value))
+
+    def _spelled(self, spell: Callable[[str, object], str]) -> str:
+        return re.sub(
+            r"\{(\w+)\}",
+            lambda found: (
+                spell(found[1], self.options[found[1]]) if found[1] in self.options else found[0]
+            ),
+            self.message,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Workers of a cluster send errors home.
+        return _parameter_error, (self.message, self.flags, self.options)
+
+
+def _parameter_error(
+    message: str, flags: dict[str, str], options: dict[str, object]
+) -> ParameterError:
+    return ParameterError(message, flags, **options)
+
+
+def _in_python(name: str, value: object) -> str:
+    return name if value is ... else f"{name}={shown(value)}"
+
+
+def _in_the_shell(name: str, value: object) -> str:
+    flag = "--" + name.replace("_", "-")
+    if value is ... or value is True:
+        return flag
+    return f"{flag} {value if isinstance(value, str) and value.isprintable() else shown(value)}"
+
+
+def shown(value: object) -> str:
+    """What was typed, cut short; Python refuses to spell whole numbers of thousands of digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = f"a {type(value).__name__} of too many digits to show"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 class DataError(DpsuError, ValueError):
@@ -59,6 +123,20 @@ class MissingLibraryError(DpsuError, ImportError):
 
 class DataWarning(UserWarning):
     """The data can be used, but its curator should know something about it."""
+
+
+def warn(message: str) -> None:
+    """Warn the curator, at the line of their own code that called dpsu."""
+    # Python 3.12 has `skip_file_prefixes` for this. How deep a call is depends on the front door.
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, DataWarning, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    # Contexts of ours are left by way of contextlib.
+    return module.partition(".")[0] in ("dpsu", "contextlib")
 
 
 NO_MEMORY = "there is not enough memory for this; use a larger machine, or fewer rows"

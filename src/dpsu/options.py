@@ -1,26 +1,160 @@
-"""Checks of what was typed: every error names the option, its bound and what was given."""
+"""Options: what may be typed, within which bounds, and what it means, each said in one place.
+
+An object that people type (a mechanism, `Counts`, `Tokens`) is a frozen dataclass whose fields are
+made by :func:`option`. Its checks, the flags of the command line, the tables of the documentation
+and the spelling of errors all come from these fields.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
+from typing import Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, shown
 
-LONGEST_SHOWN = 60
+__all__ = [
+    "Option",
+    "Typed",
+    "flag",
+    "function",
+    "number",
+    "one_of",
+    "option",
+    "options_of",
+    "shown",
+    "whole_number",
+]
 
 
-def number(name: str, value: object, lowest: float, highest: float) -> float:
+@dataclass(frozen=True)
+class Option:
+    """One option: its kind, its bounds, and what it does.
+
+    Attributes
+    ----------
+    kind : {int, float, str, bool, object}
+        What is typed; anything goes for `object`, which its owner checks.
+    help : str
+        One sentence for the command line and the reference.
+    low, high : float
+        Bounds of numbers, both included.
+    choices : tuple of str
+        The words that may be typed; empty where any may.
+    name : str
+        Its name on the command line, where it stands beside the options of other objects.
+    default : object
+        None means that something sensible is chosen; `usual` says what.
+    usual : str
+        The default in words.
+    parse : callable or None
+        Makes of a text of the command line what is typed in Python.
+    """
+
+    kind: type
+    help: str
+    low: float
+    high: float
+    choices: tuple[str, ...]
+    name: str
+    default: Any
+    usual: str
+    parse: Callable[[str], Any] | None
+
+    @property
+    def shown_default(self) -> str:
+        """What the reference and the command line say of the default; empty for none."""
+        if self.usual or self.default in (None, False):
+            return self.usual
+        return str(self.default)
+
+    @property
+    def bounds(self) -> str:
+        """What may be typed, in words; empty where that is not a matter of numbers."""
+        if self.choices or not math.isfinite(self.low + self.high):
+            return ""
+        if self.kind is int:
+            return f"From {int(self.low):,} to {int(self.high):,}."
+        return f"From {self.low:,g} to {self.high:,g}." if self.kind is float else ""
+
+    def check(self, field_name: str, value: Any) -> Any:
+        """The value as a plain Python one, or an error that names it, its bound and the fix."""
+        if value is None and self.default is None:
+            return None
+        flags = {field_name: self.name or field_name}
+        if self.kind is int:
+            return whole_number(field_name, value, int(self.low), int(self.high), flags=flags)
+        if self.kind is float:
+            return number(field_name, value, self.low, self.high, flags=flags)
+        if self.kind is bool:
+            return flag(field_name, value, flags=flags)
+        if self.choices:
+            return one_of(field_name, value, self.choices, flags=flags)
+        return value
+
+
+def option(
+    default: Any,
+    kind: type,
+    help: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    choices: Sequence[str] = (),
+    name: str = "",
+    usual: str = "",
+    parse: Callable[[str], Any] | None = None,
+) -> Any:
+    """A field of a dataclass that is an option; it must be typed if its default is MISSING."""
+    needed = default is MISSING
+    made = Option(
+        kind, help, low, high, tuple(choices), name, None if needed else default, usual, parse
+    )
+    return field(default=default, metadata={"option": made})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typed:
+    """An object whose fields are options; each is checked when the object is made."""
+
+    def __post_init__(self) -> None:
+        # Plain numbers from here on: NumPy's compute in their own, smaller types.
+        for name, each in options_of(type(self)).items():
+            object.__setattr__(self, name, each.check(name, getattr(self, name)))
+        self.check()
+
+    def check(self) -> None:
+        """Refuse options that do not fit each other."""
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """The options of a class by the names of its fields, in their order."""
+    return {
+        each.name: each.metadata["option"] for each in fields(kind) if "option" in each.metadata
+    }
+
+
+Flags = dict[str, str] | None
+
+
+def number(
+    name: str, value: object, lowest: float, highest: float, *, flags: Flags = None
+) -> float:
     """Check that an option is a number within its bounds."""
     given = _float(value)
     if math.isnan(given):
         raise ParameterError(
-            f"{name}={shown(value)} is not a number; give one from {lowest:g} to {highest:g}"
+            f"{{{name}}} is not a number; give one from {lowest:g} to {highest:g}",
+            flags,
+            **{name: value},
         )
     if not lowest <= given <= highest:
         raise ParameterError(
-            f"{name}={shown(value)} is out of range; it must lie between {lowest:g} and {highest:g}"
+            f"{{{name}}} is out of range; it must lie between {lowest:g} and {highest:g}",
+            flags,
+            **{name: value},
         )
     return given
 
@@ -35,30 +169,38 @@ def _float(value: object) -> float:
         return math.inf
 
 
-def whole_number(name: str, value: object, lowest: int, highest: int) -> int:
+def whole_number(
+    name: str, value: object, lowest: int, highest: int, *, flags: Flags = None
+) -> int:
     """Check that an option is a whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ParameterError(
-            f"{name}={shown(value)} is not a whole number; give one from {lowest} to {highest}"
+            f"{{{name}}} is not a whole number; give one from {lowest} to {highest}",
+            flags,
+            **{name: value},
         )
     if not lowest <= int(value) <= highest:
         raise ParameterError(
-            f"{name}={shown(value)} is out of range; it must lie between {lowest} and {highest}"
+            f"{{{name}}} is out of range; it must lie between {lowest} and {highest}",
+            flags,
+            **{name: value},
         )
     return int(value)
 
 
-def one_of(name: str, value: object, choices: Sequence[str]) -> str:
+def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = None) -> str:
     """Check that an option is one of several words."""
     if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name}={shown(value)} is not one of {', '.join(choices)}")
+        raise ParameterError(
+            f"{{{name}}} is not one of {', '.join(choices)}", flags, **{name: value}
+        )
     return value
 
 
-def flag(name: str, value: object) -> bool:
+def flag(name: str, value: object, *, flags: Flags = None) -> bool:
     """Check that an option is True or False; what merely counts as true may be a mistake."""
     if not isinstance(value, bool):
-        raise ParameterError(f"{name}={shown(value)} is neither True nor False")
+        raise ParameterError(f"{{{name}}} is neither True nor False", flags, **{name: value})
     return value
 
 
@@ -67,14 +209,5 @@ def function(name: str, value: Callable[..., None] | None) -> Callable[..., None
     if value is None:
         return lambda *_: None
     if not callable(value):
-        raise ParameterError(f"{name}={shown(value)} is not a function")
+        raise ParameterError(f"{{{name}}} is neither a function nor True or False", **{name: value})
     return value
-
-
-def shown(value: object) -> str:
-    """What was typed, cut short; Python refuses to spell whole numbers of thousands of digits."""
-    try:
-        text = repr(value)
-    except ValueError:
-        text = f"a {type(value).__name__} of too many digits to show"
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -1,187 +1,56 @@
-"""The one call most people need, and what it returns."""
+"""The one call most people need."""
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, ParameterError
+from dpsu.errors import ParameterError
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
+from dpsu.inputs.source import Source
+from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
-from dpsu.options import flag, function, number
-from dpsu.plans.mechanisms import AUTO
+from dpsu.options import flag
+from dpsu.pipeline import Found, Report, carry_out
+from dpsu.plans.auto import Auto, Hints
+from dpsu.plans.counts import Counts
+from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import (
-    DEFAULT_COUNTS_ITEMS,
-    DEFAULT_COUNTS_SHARE,
-    DEFAULT_ITEM,
-    DEFAULT_USER,
-    plan,
+    items_of,
+    make_plan,
+    mechanism_of,
+    users_of,
+    with_public_data,
 )
-from dpsu.randomness.keys import Key
-from dpsu.runtime.extras import load
-from dpsu.text.source import Split
+from dpsu.privacy.guarantee import Privacy
+from dpsu.results import Release
+from dpsu.showing.progress import Stages, stages
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
-
-    from dpsu.ledger.ledger import Ledger
-    from dpsu.plans.auto import Hints
-
-Progress = Callable[[str, int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Release:
-    """What may be published: sorted items, the plan that made them, and a report.
-
-    A release holds nothing but released items and public parameters, so it can be pickled, printed
-    and passed on. ``len``, iteration and ``in`` work on the items. `prior_share` is the part of the
-    released items that the prior knew.
-    """
-
-    plan: Plan
-    values: pyarrow.Array = field(repr=False)
-    counts: pyarrow.Array | None = field(default=None, repr=False)
-    prior_share: float | None = None
-
-    @cached_property
-    def items(self) -> tuple[str | int, ...]:
-        """The released items, sorted."""
-        return tuple(self.values.to_pylist())
-
-    @cached_property
-    def _lookup(self) -> frozenset[str | int]:
-        return frozenset(self.items)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __iter__(self) -> Iterator[str | int]:
-        return iter(self.items)
-
-    def __contains__(self, item: object) -> bool:
-        return item in self._lookup
-
-    def __repr__(self) -> str:
-        return f"<Release: {len(self):,} items by {self.plan.mechanism}, private={self.private}>"
-
-    @property
-    def private(self) -> bool:
-        """Whether the guarantee holds: False for seeded and for unproven releases."""
-        return self.plan.private
-
-    @property
-    def counts_error(self) -> float | None:
-        """Standard error of every noisy count; None without counts.
-
-        It is that of the noise. A user with more released items than `plan.counts.max_items`
-        counts for a sample of them only, so that counts of common items may also be too low.
-        """
-        return None if self.plan.counts is None else self.plan.counts.standard_error
-
-    def to_arrow(self) -> pyarrow.Table:
-        """A PyArrow table: the items, named as their column was, and with counts noisy_users."""
-        import pyarrow as pa
-
-        columns = {self.plan.item: self.values}
-        if self.counts is not None:
-            columns[self.counts_name] = self.counts
-        return pa.table(columns)
-
-    @property
-    def counts_name(self) -> str:
-        """Name of the column of noisy counts."""
-        return "noisy_users" if self.plan.item != "noisy_users" else "noisy_users_count"
-
-    def to_polars(self) -> polars.DataFrame:
-        """A Polars frame of one column (needs Polars)."""
-        frame: polars.DataFrame = load("polars").from_arrow(self.to_arrow())
-        return frame
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """A pandas frame of one column (needs pandas)."""
-        load("pandas")
-        return self.to_arrow().to_pandas()
-
-    def write(self, path: str | Path, *, csv_safe: bool = False) -> None:
-        r"""Write the items to a .txt, .csv, .parquet or .json file, whole or not at all.
-
-        When it returns, the file is on the disk. A file that is replaced hands on its mode and,
-        where possible, its owner; links are followed, pipes and devices written to.
-
-        In .txt files every line is an item; a backslash, line feed or carriage return inside an
-        item is written as ``\\``, ``\n`` or ``\r``.
-
-        Spreadsheets take cells of a .csv file that begin with ``=``, ``+``, ``-``, ``@``, a tab or
-        a carriage return for formulas. `csv_safe` puts ``'`` before such cells, and before cells
-        that begin with ``'``, so that one quote can be taken away again. This changes the items.
-        """
-        from dpsu.runtime.writing import write_release
-
-        if not isinstance(path, (str, os.PathLike)):
-            raise ParameterError(f"path must be the name of a file, not a {type(path).__name__}")
-        write_release(self, Path(path), csv_safe=csv_safe)
-
-    def report(self) -> str:
-        """The release in words: mechanism, guarantee, what an item needed. Safe to publish."""
-        from dpsu.plans.prose import release_text
-
-        return release_text(self)
-
-    def report_json(self) -> str:
-        """The same as JSON: number of items, guarantee, plan. Safe to publish."""
-        from dpsu.plans.prose import release_json
-
-        return release_json(self)
+    from dpsu.contributions.pairs import Pairs
+    from dpsu.randomness.keys import Key
+    from dpsu.runtime.memory import Memory
 
 
 def release(
     data: Any,
+    plan: Plan | None = None,
     *,
-    user: str = DEFAULT_USER,
-    item: str = DEFAULT_ITEM,
-    user_type: str | None = None,
-    item_type: str | None = None,
-    epsilon: float,
-    delta: float,
-    mechanism: str | None = None,
-    text: str | None = None,
-    tokenizer: str | Split | None = None,
-    ngrams: int | str | tuple[int, int] | None = None,
-    count: str | None = None,
-    max_items: int | None = None,
-    alpha: float | None = None,
-    cutoff: float | None = None,
-    passes: int | None = None,
-    rounds: int | None = None,
-    scout_items: int | None = None,
-    min_users: int | None = None,
-    counts: bool = False,
-    counts_share: float = DEFAULT_COUNTS_SHARE,
-    counts_items: int = DEFAULT_COUNTS_ITEMS,
-    calibration: str = "tight",
-    order: str | None = None,
-    prior: Any = None,
-    expected_users: int | None = None,
-    expected_items_per_user: float | None = None,
-    auto_budget: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mechanism: str | Mechanism | Auto | None = None,
+    user: str | Users | None = None,
+    item: str | Items | Tokens | None = None,
+    counts: bool | Counts | None = None,
     public_items: Any = None,
-    allow_unproven: bool = False,
+    prior: Any = None,
     insecure_seed: int | None = None,
     strict: bool = False,
     format: str | None = None,
     memory_limit: int | str | None = None,
-    progress: Progress | None = None,
-    ledger: str | Path | Ledger | Spending | None = None,
-    dataset: str | None = None,
-    budget: tuple[float, float] | None = None,
+    progress: bool | Stages | None = None,
+    ledger: Spending | None = None,
 ) -> Release:
     """Release as many items of the users' union as differential privacy allows.
 
@@ -190,74 +59,27 @@ def release(
     data
         A path, list of paths or glob (parquet, csv, tsv, jsonl; .gz and .zst too); a pandas, Polars
         or PyArrow table, a DuckDB relation or a :class:`dpsu.Query`; a mapping user -> items (or
-        user -> {item: count}); an iterable of (user, item) tuples; or a list of lists or sets, one
-        per user.
-    user, item : str
-        Columns of the person to protect and of the thing to release; text or integers.
-    user_type, item_type : {"text", "integer"}, optional
-        Read users and items as text or as integers; cells that cannot be read so are ignored. By
-        default typed columns keep their type, and everything else (mappings, tuples, lists, JSON
-        lines, pandas columns of objects) is text, integers as decimal digits.
+        user -> {item: repeats}); an iterable of (user, item) tuples; or a list of lists or sets,
+        one per user.
+    plan : Plan, optional
+        What :func:`dpsu.plan` made, perhaps approved and read from a file since. It takes the place
+        of all options below up to `insecure_seed`; only public data that a file does not hold
+        (`prior`, `public_items`) are given beside it.
     epsilon, delta : float
         The guarantee for adding or removing one user with all rows.
-    mechanism : str, optional
-        One of ``dpsu mechanisms``; sieve by default. ``"auto"``, the default where
-        `expected_items_per_user` is given, chooses by that and by `expected_users`.
-    text : str, optional
-        Column of texts, instead of a column of items: their tokens are the items, and `item` only
-        names the column of the output. Mappings then lead from users to texts.
-    tokenizer : str or callable, optional
-        What makes tokens of a text: ``"words"`` (Unicode word segmentation, lower case; the
-        default), ``"paper"`` (as in the papers; needs nltk), ``"sentences"``, ``"lines"``,
-        ``"regex:PATTERN"``, the path of a Hugging Face ``tokenizer.json``, or a function from a
-        text to its tokens. A function must look at nothing but the text.
-    ngrams : int, (int, int) or str, optional
-        Items are n-grams of these lengths, joined by a space: ``2``, ``(1, 3)`` or ``"1-3"``.
-    count : str, optional
-        Column of local counts (greedy); otherwise repeated rows are counted.
-    max_items : int, optional
-        At most so many items per user, sampled by a salted hash. Choose it without looking at the
-        data. Default 300 for sieve (1000 for n-grams of several tokens), 100 for other Gaussian
-        mechanisms; Laplace ones need none when tight.
-    alpha, cutoff : float, optional
-        When an item is full: at ``threshold + alpha * noise scale`` (alpha is 3 by default), or at
-        `cutoff` itself.
-    passes : int, optional
-        In how many passes users spend their budget.
-    rounds : int, optional
-        How often sips (3) and sieve (14) look at the data; 6 keep most of sieve's gain.
-    scout_items : int, optional
-        How many items of a user sieve scouts before it decides on `max_items` of them; 3000 by
-        default, 0 for no scouting.
-    min_users : int, optional
-        Never release an item of fewer users (count, weighted, policy-laplace and greedy). This is
-        no filter of the output: items need as much more weight.
-    counts : bool
+    mechanism : str or Mechanism, optional
+        One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
+        sieve by default. :class:`dpsu.Auto` chooses by public or private estimates.
+    user, item : str, Users, Items or Tokens
+        Columns of the person to protect and of the thing to release, "user" and "item" by default;
+        :class:`dpsu.Tokens` makes items of texts.
+    counts : bool or Counts
         Also release a noisy number of users for every released item (``release.counts``).
-    counts_share : float
-        Share of epsilon and delta that counts take from the selection; 0.2 by default.
-    counts_items : int
-        For how many released items a user counts at most; 30 by default.
-    calibration : {"tight", "paper"}
-        Our curves, or thresholds exactly as published.
-    order : {"count", "popular", "scarce", "hash"}, optional
-        In which order a greedy user spends: own counts (default), a public prior (default when one
-        is given), the prior's scarcest reachable items first, or a keyed hash.
-    prior : mapping, frame, path or "wordfreq:LANGUAGE", optional
-        Public: item -> number of holders or frequency. Tables have a column named 'item', or as
-        the private one, and one column of numbers. Greedy users spend in its order; with other
-        mechanisms of a single pass it decides which `max_items` items a user keeps.
-    expected_users : int, optional
-        Public estimate of the number of users, for ``order="scarce"`` and ``"auto"``.
-    expected_items_per_user : float, optional
-        Public estimate of how many different items a user holds on average, for ``"auto"``.
-    auto_budget : float, optional
-        Share of epsilon and delta (such as 0.02) for which ``"auto"`` estimates both privately.
     public_items : iterable, frame or path, optional
         Known items: released in full, and not paid for. Tables have a column named 'item', or as
         the private one; a .txt file has one item per line.
-    allow_unproven : bool
-        Accept a published mechanism whose proof fails; the release then carries no guarantee.
+    prior : mapping, frame or path, optional
+        With a plan from a file: the prior that its mechanism was made with.
     insecure_seed : int, optional
         Repeatable randomness for tests; the release then carries no guarantee.
     strict : bool
@@ -267,15 +89,13 @@ def release(
     memory_limit : int or str, optional
         Keep at most so much of the rows in memory (bytes, or text such as ``"4GB"``), the rest in
         temporary files without a name; by default 60 % of what is available.
-    progress : callable, optional
-        Called with the name of the stage and how far it is: rows read, or users weighed.
-    ledger : str, Path, Ledger or Spending, optional
-        Record what this release costs in this file before anything is read, and refuse it if the
-        budget does not allow it. A release that fails later is charged all the same.
-    dataset : str, optional
-        With a ledger: the name under which releases of the same people add up.
-    budget : (float, float), optional
-        With a ledger: epsilon and delta for all releases of the dataset; needed for the first.
+    progress : bool or callable, optional
+        True shows a progress bar, in a terminal or a notebook. A function is called with the name
+        of the stage and how far it is: rows read, or users weighed.
+    ledger : optional
+        Where the release is charged before anything is read, and refused if the budget does not
+        allow it: ``dpsu.Ledger("ledger.db").dataset("visits", budget=(3, 1e-5))``. A release that
+        fails later is charged all the same.
 
     Returns
     -------
@@ -300,120 +120,205 @@ def release(
     ('bread', 'milk')
     >>> result.private
     True
+    >>> approved = dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.Sieve(rounds=6))
+    >>> dpsu.release(visits, approved).items
+    ('bread', 'milk')
 
     References
     ----------
     Gopi et al., Differentially Private Set Union, ICML 2020. Carvalho et al., Incorporating Item
     Frequency for Differentially Private Set Union, AAAI 2022.
     """
-    from dpsu.contributions.ids import Ids, arrow_type
-    from dpsu.contributions.pairs import intern
-    from dpsu.engines import local
-    from dpsu.inputs import public
-    from dpsu.inputs.reading import read, refuse_by_names, refuse_private_as_public, wanted
-    from dpsu.plans.auto import estimate
-    from dpsu.runtime.compiling import when_compiling
     from dpsu.runtime.memory import Memory, parse_size
 
-    spending = Spending.of(ledger, dataset, budget)
+    spending = Spending.of(ledger)
     flag("strict", strict)
-    refuse_private_as_public(data, format, prior=prior, public_items=public_items)
-    known_prior = None if prior is None else public.read_prior(prior, item)
-    known_items = None if public_items is None else public.read_public_items(public_items, item)
-    key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
     memory = Memory(parse_size(memory_limit))
-    tell = function("progress", progress)
-    rows_read = 0
+    shown = stages(progress)
+    estimating = mechanism if isinstance(mechanism, Auto) and mechanism.budget else None
+    plan = planned(
+        plan,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism if estimating is None else replace(estimating, budget=None),
+        user=user,
+        item=item,
+        counts=counts,
+        public_items=public_items,
+        prior=prior,
+        insecure_seed=insecure_seed,
+    )
+    read = plan.item
+    if estimating is not None:
+        # What estimates choose may make use of what the plan before them did not.
+        read = items_of(DEFAULT_ITEM if item is None else item)
+        _refuse_too_dear(estimating, plan)
+    source = Source(data, plan.user, read, format, strict)
+    source.refuse_public(plan.knowledge.paths)
+    with shown as report:
+        return carry_out(
+            plan,
+            check=source.check,
+            run=_Local(plan, source, memory, report, estimating).run,
+            spending=spending,
+            report=report,
+            choice=None if estimating is None else Auto.name,
+        )
 
-    def tick(rows: int) -> None:
-        nonlocal rows_read
-        rows_read += rows
-        tell("reading", rows_read)
 
-    def planned(hints: Hints | None = None) -> Plan:
-        return plan(
-            user=user,
-            item=item,
-            user_type=user_type,
-            item_type=item_type,
-            text=text,
-            tokenizer=tokenizer,
-            ngrams=ngrams,
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            count=count,
-            max_items=max_items,
-            alpha=alpha,
-            cutoff=cutoff,
-            passes=passes,
-            rounds=rounds,
-            scout_items=scout_items,
-            min_users=min_users,
-            counts=counts,
-            counts_share=counts_share,
-            counts_items=counts_items,
-            calibration=calibration,
-            order=order,
-            prior=known_prior,
-            expected_users=expected_users,
-            expected_items_per_user=expected_items_per_user,
-            public_items=known_items,
-            allow_unproven=allow_unproven,
-            insecure_seed=insecure_seed,
+def planned(
+    plan: Plan | None,
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    mechanism: str | Mechanism | Auto | None,
+    user: str | Users | None,
+    item: str | Items | Tokens | None,
+    counts: bool | Counts | None,
+    public_items: Any,
+    prior: Any,
+    insecure_seed: int | None,
+) -> Plan:
+    """The plan that was handed in, or the one that was typed."""
+    if plan is not None:
+        typed = {
+            "epsilon": epsilon, "delta": delta, "mechanism": mechanism, "user": user,
+            "counts": counts, "insecure_seed": insecure_seed,
+        }  # fmt: skip
+        return _given(plan, typed, prior=prior, public_items=public_items, item=item)
+    if prior is not None:
+        raise ParameterError(
+            "{prior} is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)", prior=...
+        )
+    return make_plan(
+        _promised(epsilon, delta),
+        mechanism_of(mechanism),
+        users_of(DEFAULT_USER if user is None else user),
+        items_of(DEFAULT_ITEM if item is None else item),
+        counts=False if counts is None else counts,
+        public_items=public_items,
+        insecure_seed=insecure_seed,
+    )
+
+
+def _promised(epsilon: float | None, delta: float | None) -> Privacy:
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if value is None:
+            raise ParameterError(
+                f"{{{name}}} is missing; give epsilon and delta, or a plan", **{name: ...}
+            )
+    assert epsilon is not None
+    assert delta is not None
+    return Privacy(epsilon, delta)
+
+
+def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, item: Any) -> Plan:
+    """A plan that was handed in, with the public data that it names."""
+    if not isinstance(plan, Plan):
+        raise ParameterError(f"plan is a {type(plan).__name__}; {_instead(plan)}")
+    for name, value in typed.items():
+        if value is not None:
+            raise ParameterError(f"the plan decides {{{name}}}; drop it", **{name: ...})
+    if plan.selected is not None:
+        raise ParameterError(
+            "this plan records what dpsu.select chose, and cannot be run again; give dpsu.select "
+            "its candidates"
+        )
+    plan.refuse_other_design()
+    return with_public_data(plan, prior=prior, public_items=public_items, item=item)
+
+
+def _price(auto: Auto, plan: Plan) -> tuple[float, float]:
+    """What estimates cost, of the plan's numbers, which are Python's: NumPy's have fewer digits."""
+    assert auto.budget is not None
+    return auto.budget * plan.privacy.epsilon, auto.budget * plan.privacy.delta
+
+
+def _refuse_too_dear(auto: Auto, plan: Plan) -> None:
+    """Refuse estimates that leave nothing for the selection, before they are charged."""
+    hints = Hints(None, None, *_price(auto, plan))
+    Plan.derived(
+        plan.privacy, plan.mechanism, plan.user, plan.item, counts=plan.counts, hints=hints
+    )
+
+
+def _instead(given: object) -> str:
+    """What to do with what stands in the place of a plan."""
+    if isinstance(given, (int, float)):
+        return "give numbers by their names: epsilon=1, delta=1e-6"
+    if isinstance(given, (Mechanism, Auto)):
+        return "give it by its name: mechanism=..., with epsilon and delta"
+    return "give what dpsu.plan returned, or dpsu.Plan.from_json(text)"
+
+
+class _Local:
+    """A release on this machine."""
+
+    def __init__(
+        self, plan: Plan, source: Source, memory: Memory, report: Report, estimating: Auto | None
+    ) -> None:
+        self._plan, self._source, self._memory = plan, source, memory
+        self._report, self._estimating = report, estimating
+        self._read = 0
+
+    def run(self, key: Key) -> Found:
+        """Read the data, and choose items of them."""
+        from dpsu.runtime.compiling import when_compiling
+
+        with when_compiling(lambda: self._report("compiling", 0)):
+            return self._of_texts(key) if self._plan.by_length else self._of_pairs(key)
+
+    def _of_pairs(self, key: Key) -> Found:
+        from dpsu.engines import local
+
+        plan, auto = self._plan, self._estimating
+        pairs = self._source.pairs(
+            key,
+            with_repeats=plan.order == "repeats" or auto is not None,
+            memory=self._memory,
+            progress=self._tick,
+        )
+        if auto is not None:
+            plan = self._chosen(auto, pairs, key)
+        known = plan.knowledge
+        items = local.run(
+            plan,
+            pairs,
+            key,
+            prior=known.prior,
+            public=known.public_items,
+            memory=self._memory,
+            progress=self._report,
+        )
+        noisy = None
+        if plan.noisy_counts is not None:
+            noisy = local.count(plan, pairs, items, key, memory=self._memory)
+        return Found(plan, items, noisy)
+
+    def _of_texts(self, key: Key) -> Found:
+        from dpsu.engines import local_texts
+
+        assert self._plan.text is not None
+        corpus = self._source.corpus(self._plan.text, key, self._tick)
+        items = local_texts.run(self._plan, corpus, key, self._memory, self._report)
+        return Found(self._plan, items)
+
+    def _chosen(self, auto: Auto, pairs: Pairs, key: Key) -> Plan:
+        from dpsu.plans.auto import estimate
+
+        plan = self._plan
+        hints = estimate(pairs, key, *_price(auto, plan), memory=self._memory)
+        return make_plan(
+            plan.privacy,
+            auto,
+            plan.user,
+            self._source.item,
+            counts=plan.counts or False,
+            public_items=plan.knowledge.public_items,
+            insecure_seed=plan.insecure_seed,
             hints=hints,
         )
 
-    if auto_budget is not None:
-        auto_budget = number("auto_budget", auto_budget, 1e-4, 0.5)
-        if mechanism != AUTO or expected_items_per_user is not None:
-            raise ParameterError(
-                "auto_budget is for mechanism='auto' without expected_items_per_user: it pays for "
-                "the estimate of what is not known"
-            )
-    # Everything that can be refused is refused before the data are touched.
-    chosen = planned()
-    types = user_type, item_type
-    if item_type is not None and known_items is not None:
-        known_items.as_type(arrow_type(item_type))
-    if insecure_seed is not None:
-        warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
-    if spending.path is not None:
-        columns = wanted(user, text or item, count, texts=text is not None, types=types)
-        refuse_by_names(data, columns, format, tokenizer)
-    with spending.charged(chosen, choice=None if auto_budget is None else AUTO):
-        tell("reading", 0)
-    with when_compiling(lambda: tell("compiling", 0)):
-        rows = read(
-            data,
-            user=user,
-            item=item,
-            count=count,
-            counted=chosen.order == "count" or auto_budget is not None,
-            key=key,
-            format=format,
-            memory=memory,
-            text=chosen.text,
-            tokenizer=tokenizer,
-            types=types,
-        )
-        pairs = intern(rows, strict=strict, memory=memory, tick=tick)
-        if auto_budget is not None:
-            # Of the plan's numbers, which are Python's: NumPy's may have fewer digits.
-            paid = auto_budget * chosen.privacy.epsilon, auto_budget * chosen.privacy.delta
-            chosen = planned(estimate(pairs, key, *paid, memory=memory))
-        items = local.run(
-            chosen,
-            pairs,
-            key,
-            prior=known_prior,
-            public=known_items,
-            memory=memory,
-            stage=tell,
-        )
-        noisy = local.count(chosen, pairs, items, key, memory=memory) if counts else None
-    share = None
-    if known_prior is not None and len(items):
-        share = float(known_prior.known(Ids(items)).mean())
-    spending.returned()
-    return Release(chosen, items, noisy, share)
+    def _tick(self, rows: int) -> None:
+        self._read += rows
+        self._report("reading", self._read)

@@ -9,38 +9,30 @@ releases from the others with the options it found: nobody is in both parts, so 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, ParameterError
+from dpsu.errors import ParameterError
+from dpsu.inputs.columns import Items
+from dpsu.inputs.source import Source
+from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
-from dpsu.options import number
+from dpsu.options import flag, number
+from dpsu.pipeline import Found, carry_out
 from dpsu.plans.plan import Plan, Selected
-from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER, plan
+from dpsu.plans.planning import with_public_data
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
-from dpsu.releases import Release
-from dpsu.text.source import Split, text_source
+from dpsu.results import Release
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsu.contributions.pairs import Pairs
-    from dpsu.ledger.ledger import Ledger
 
 MOST_EXPECTED_RUNS = 1000.0
 UNIFORM_BITS = 256
-TAKEN = (
-    "epsilon", "delta", "user", "item", "text", "tokenizer", "ngrams", "insecure_seed", "prior",
-    "public_items", "counts", "hints", "user_type", "item_type",
-)  # fmt: skip
-
-
-PLANNED = frozenset(signature(plan).parameters)
 
 
 @dataclass(frozen=True)
@@ -101,42 +93,24 @@ def repetition(privacy: Privacy, expected_runs: float) -> Repetition:
 
 def select(
     data: Any,
-    candidates: Sequence[Mapping[str, Any]],
+    candidates: Sequence[Plan],
     *,
-    epsilon: float,
-    delta: float,
-    user: str = DEFAULT_USER,
-    item: str = DEFAULT_ITEM,
-    user_type: str | None = None,
-    item_type: str | None = None,
-    text: str | None = None,
-    tokenizer: str | Split | None = None,
-    ngrams: int | str | tuple[int, int] | None = None,
-    count: str | None = None,
     expected_runs: float = 5.0,
     tune_fraction: float | None = None,
     format: str | None = None,
     strict: bool = False,
     memory_limit: int | str | None = None,
-    insecure_seed: int | None = None,
-    ledger: str | Path | Ledger | Spending | None = None,
-    dataset: str | None = None,
-    budget: tuple[float, float] | None = None,
+    ledger: Spending | None = None,
 ) -> Release:
-    """Release with the best of several sets of options, the choice paid for.
+    """Release with the best of several plans, the choice paid for.
 
     Parameters
     ----------
-    data, user, item, user_type, item_type, text, tokenizer, ngrams, count, format, strict, \
-memory_limit, insecure_seed
+    data, format, strict, memory_limit, ledger
         As for :func:`dpsu.release`.
-    ledger, dataset, budget
-        As for :func:`dpsu.release`.
-    candidates : sequence of mappings
-        Options as for :func:`dpsu.plan`, each a possible choice: ``{"mechanism": "sieve"}``,
-        ``{"mechanism": "policy-gaussian", "max_items": 50}``.
-    epsilon, delta : float
-        The guarantee of the whole, choice included.
+    candidates : sequence of Plan
+        Possible choices, made by :func:`dpsu.plan` for the same promise and the same columns. Their
+        epsilon and delta are the guarantee of the whole, choice included.
     expected_runs : float
         How many runs there are on average. More runs find better options and leave less delta to
         each of them.
@@ -151,8 +125,8 @@ memory_limit, insecure_seed
 
     Privacy
     -------
-    (epsilon, delta)-differentially private for adding or removing one user, by
-    ``dpsu proofs select``. How many runs there were is not told.
+    (epsilon, delta)-differentially private for adding or removing one user: ``dpsu proofs select``.
+    How many runs there were is not told.
 
     Cost
     ----
@@ -162,97 +136,110 @@ memory_limit, insecure_seed
     --------
     >>> import dpsu
     >>> visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
-    >>> sizes = [{"mechanism": "weighted-gaussian", "max_items": size} for size in (3, 30)]
-    >>> best = dpsu.select(visits, sizes, epsilon=2, delta=1e-6)
+    >>> sizes = [
+    ...     dpsu.plan(epsilon=2, delta=1e-6, mechanism=dpsu.WeightedGaussian(max_items=size))
+    ...     for size in (3, 30)
+    ... ]
+    >>> best = dpsu.select(visits, sizes)
     >>> best.items
     ('bread', 'milk')
     """
-    from dpsu.contributions.pairs import intern
-    from dpsu.inputs.reading import read, refuse_by_names, wanted
     from dpsu.runtime.memory import Memory, parse_size
 
-    spending = Spending.of(ledger, dataset, budget)
-    privacy = Privacy(epsilon, delta)
-    if not isinstance(candidates, Sequence) or not candidates:
-        raise ParameterError("candidates must be a list of at least one set of options")
-    for options in candidates:
-        if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
-            raise ParameterError('candidates must be mappings of options: [{"max_items": 30}, ...]')
-        for name in TAKEN:
-            if name in options:
-                raise ParameterError(f"candidates must not contain {name!r}; it is one for all")
-    repeated = repetition(privacy, expected_runs)
+    spending = Spending.of(ledger)
+    flag("strict", strict)
+    first, item = _alike(candidates)
+    repeated = repetition(first.privacy, expected_runs)
     part = None if tune_fraction is None else number("tune_fraction", tune_fraction, 0.001, 0.9)
-    source = text_source(text, tokenizer, ngrams, count=count)
-    shared = {
-        "user": user, "item": item, "text": text, "tokenizer": tokenizer, "ngrams": ngrams,
-        "insecure_seed": insecure_seed, "user_type": user_type, "item_type": item_type,
-    }  # fmt: skip
-    trials = [_plan(repeated.run, shared, options, count) for options in candidates]
-    finals = [_plan(privacy, shared, options, count) for options in candidates]
-    # One candidate without a guarantee leaves none to the whole, whichever of them wins.
-    proven = all(final.proven for final in finals)
-    key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
-    if insecure_seed is not None:
-        warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
-    memory, types = Memory(parse_size(memory_limit)), (user_type, item_type)
-    if spending.path is not None:
-        columns = wanted(user, text or item, count, texts=text is not None, types=types)
-        refuse_by_names(data, columns, format, tokenizer)
-        spending.charge(replace(finals[0], proven=proven), choice="select")
-    rows = read(
-        data, user=user, item=item, count=count, counted=True, key=key, format=format,
-        memory=memory, text=source, tokenizer=tokenizer, types=types,
-    )  # fmt: skip
-    pairs = intern(rows, strict=strict, memory=memory)
     cost = Selected(
         len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta, part,
+        # One candidate without a guarantee leaves none to the whole, whichever of them wins.
+        proven=all(candidate.proven for candidate in candidates),
     )  # fmt: skip
-    if part is None:
-        best, items = _best(trials, pairs, key, repeated)
-        told = replace(
-            trials[best],
-            privacy=privacy,
-            selected=cost,
-            proven=proven,
-            delta_split=(("repeated selection", delta),),
-        )
-        spending.returned()
-        return Release(told, items)
-    sample, others = _split(pairs, part, key)
-    best, _ = _best(trials, sample, key, repeated)
-    from dpsu.engines import local
+    trials = [
+        candidate.with_mechanism(candidate.mechanism, privacy=repeated.run)
+        for candidate in candidates
+    ]
+    memory = Memory(parse_size(memory_limit))
+    source = Source(data, first.user, item, format, strict)
 
-    items = local.run(finals[best], others, _key(key, "final", 0))
-    spending.returned()
-    return Release(replace(finals[best], selected=cost, proven=proven), items)
+    def run(key: Key) -> Found:
+        pairs = source.pairs(key, with_repeats=True, memory=memory)
+        if part is None:
+            best, items = _best(trials, pairs, key, repeated)
+        else:
+            sample, others = _split(pairs, part, key)
+            best, _ = _best(trials, sample, key, repeated)
+            items = local_run(candidates[best], others, _key(key, "final", 0))
+        return Found(_recorded(candidates[best], cost), items)
+
+    return carry_out(
+        _recorded(first, cost), check=source.check, run=run, spending=spending, choice="select"
+    )
 
 
-def _plan(
-    privacy: Privacy, shared: dict[str, Any], options: Mapping[str, Any], count: str | None
-) -> Plan:
-    for name in options:
-        if name not in PLANNED:
+def _alike(candidates: Sequence[Plan]) -> tuple[Plan, Items | Tokens]:
+    """The first candidate, and the item columns that all of them read."""
+    if not isinstance(candidates, Sequence) or not candidates:
+        raise ParameterError("candidates must be a list of at least one plan")
+    for candidate in candidates:
+        if not isinstance(candidate, Plan) or candidate.selected is not None:
             raise ParameterError(
-                f"candidates must not contain {str(name)!r}: plan has no such option"
+                "candidates must be plans: [dpsu.plan(epsilon=1, delta=1e-6), ...]"
             )
-    made = plan(epsilon=privacy.epsilon, delta=privacy.delta, **shared, **options)
-    return made if count is None or made.order != "count" else replace(made, count=count)
+        for name in ("counts", "public_items", "prior"):
+            if getattr(candidate, name) is not None:
+                raise ParameterError(f"candidates must have no {name}: it is not paid for here")
+        if candidate.hints is not None and candidate.hints.epsilon:
+            raise ParameterError("candidates must not be chosen by estimates: they cost more")
+        if candidate.by_length:
+            raise ParameterError(f"candidates must not be {candidate.name}: it has no pairs")
+        candidate.refuse_other_design()
+        # A plan from a file may lack the function that makes its tokens.
+        with_public_data(candidate)
+    first = candidates[0]
+    for name in ("privacy", "user", "insecure_seed"):
+        if any(getattr(each, name) != getattr(first, name) for each in candidates):
+            raise ParameterError(f"candidates differ in {name}; it is one for all")
+    # Some of them may count how often users hold items, and others need not know.
+    repeats = {each.item.repeats for each in candidates} - {None}
+    plain = {_without_repeats(each.item) for each in candidates}
+    if len(plain) > 1 or len(repeats) > 1:
+        raise ParameterError("candidates differ in item; it is one for all")
+    told = next((each.item for each in candidates if each.item.repeats is not None), first.item)
+    return first, told
+
+
+def _without_repeats(item: Items | Tokens) -> Items | Tokens:
+    return replace(item, repeats=None) if isinstance(item, Items) else item
+
+
+def _recorded(plan: Plan, cost: Selected) -> Plan:
+    """The plan of the whole: what was chosen, under the promise that pays for the choice too."""
+    return Plan.derived(
+        plan.privacy, plan.mechanism, plan.user, plan.item, selected=cost,
+        hints=plan.hints, insecure_seed=plan.insecure_seed, tokenizer_file=plan.tokenizer_file,
+    )  # fmt: skip
 
 
 def _best(plans: list[Plan], pairs: Pairs, key: Key, repeated: Repetition) -> tuple[int, pa.Array]:
     """The largest of K releases, each by a plan drawn at random, and which plan it was."""
-    from dpsu.engines import local
-
     best: tuple[int, pa.Array] | None = None
     for run in range(repeated.draw(key)):
         # 256 bits modulo a small number: as good as uniform.
         drawn = int.from_bytes(key.digest("candidate", run, 0, b""), "big") % len(plans)
-        items = local.run(plans[drawn], pairs, _key(key, "run", run))
+        items = local_run(plans[drawn], pairs, _key(key, "run", run))
         if best is None or len(items) > len(best[1]):
             best = drawn, items
     assert best is not None
     return best
+
+
+def local_run(plan: Plan, pairs: Pairs, key: Key) -> pa.Array:
+    """One release on this machine."""
+    from dpsu.engines import local
+
+    return local.run(plan, pairs, key)
 
 
 def _key(key: Key, purpose: str, run: int) -> Key:

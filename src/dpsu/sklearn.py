@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, ParameterError, without_values
+from dpsu.errors import ParameterError, warn, without_values
 from dpsu.inputs.columns import DefaultName
-from dpsu.releases import Release, release
+from dpsu.inputs.tokens import Tokens
+from dpsu.ledger.spending import Spending
+from dpsu.plans.auto import Auto
+from dpsu.plans.mechanisms import Mechanism
+from dpsu.releases import release
+from dpsu.results import Release
 from dpsu.runtime.extras import load
-from dpsu.text.source import Split, TextSource, text_source
+from dpsu.text.source import Split
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,20 +39,20 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     epsilon, delta : float
         The guarantee for adding or removing one group (a person) with all of its texts.
-    mechanism : str, optional
+    mechanism : str or Mechanism, optional
         As for :func:`dpsu.release`; sieve by default.
     tokenizer : str or callable, optional
         As for :func:`dpsu.release`; ``"words"`` by default.
     ngram_range : (int, int)
         Shortest and longest n-grams.
-    max_items : int, optional
-        At most so many words of a group count.
     groups : {None, "row"}
         ``"row"`` says that each text is a person of its own, so that `fit` needs no groups.
     binary : bool
         Whether `transform` tells only that a word is there, and not how often.
     insecure_seed : int, optional
         Repeatable randomness for tests; the vocabulary then carries no guarantee.
+    ledger : optional
+        Where every `fit` is charged, as for :func:`dpsu.release`.
 
     Attributes
     ----------
@@ -85,23 +89,23 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         epsilon: float,
         delta: float,
         *,
-        mechanism: str | None = None,
+        mechanism: str | Mechanism | Auto | None = None,
         tokenizer: str | Split | None = None,
         ngram_range: tuple[int, int] = (1, 1),
-        max_items: int | None = None,
         groups: str | None = None,
         binary: bool = False,
         insecure_seed: int | None = None,
+        ledger: Spending | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.mechanism = mechanism
         self.tokenizer = tokenizer
         self.ngram_range = ngram_range
-        self.max_items = max_items
         self.groups = groups
         self.binary = binary
         self.insecure_seed = insecure_seed
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> PrivateVocabulary:  # noqa: N803
         """Release a vocabulary of texts; this spends epsilon and delta.
@@ -126,11 +130,9 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if people is not None and len(people) != len(texts):
             raise ParameterError("groups is longer or shorter than the texts; give one for each")
         if hasattr(self, "release_"):
-            warnings.warn(
+            warn(
                 "this vocabulary was fitted before: fitting again spends epsilon="
-                f"{self.epsilon:g} and delta={self.delta:g} once more for the same people",
-                DataWarning,
-                stacklevel=2,
+                f"{self.epsilon:g} and delta={self.delta:g} once more for the same people"
             )
         import pyarrow as pa
 
@@ -140,15 +142,12 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found = release(
             data,
             user=USER,
-            item=WORD,
-            text=TEXT,
-            tokenizer=self.tokenizer,
-            ngrams=self.ngram_range,
+            item=self._tokens(),
             epsilon=self.epsilon,
             delta=self.delta,
             mechanism=self.mechanism,
-            max_items=self.max_items,
             insecure_seed=self.insecure_seed,
+            ledger=self.ledger,
         )
         self.release_: Release = found
         self.vocabulary_ = {str(word): column for column, word in enumerate(found.items)}
@@ -192,13 +191,15 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from dpsu.text.tokenizing import tokenize_by
 
         texts = canonical(TEXT, _texts(X))
-        held = items_of_rows(tokenize_by(self.tokenizer)(texts), self._source(), counted=True)
+        held = items_of_rows(
+            tokenize_by(self.tokenizer)(texts), self._tokens().source, with_repeats=True
+        )
         known = self.release_.values.cast(pa.large_string())
         columns = pa.compute.index_in(canonical(TEXT, held.texts), value_set=known)
         places = columns.fill_null(-1).to_numpy(zero_copy_only=False)[held.items]
         there = places >= 0
-        assert held.counts is not None
-        counts: NDArray[np.int64] = held.counts[there].astype(np.int64)
+        assert held.repeats is not None
+        counts: NDArray[np.int64] = held.repeats[there].astype(np.int64)
         shape = len(texts), len(self.vocabulary_)
         counted = csr_matrix((counts, (held.rows[there], places[there])), shape=shape)
         counted.sum_duplicates()
@@ -226,22 +227,20 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from dpsu.text.grams import items_of_rows
         from dpsu.text.tokenizing import tokenize_by
 
-        source, tokenize = self._source(), tokenize_by(self.tokenizer)
+        source, tokenize = self._tokens().source, tokenize_by(self.tokenizer)
 
         def analyze(text: str) -> list[str]:
             one = canonical(TEXT, _texts([text]))
-            held = items_of_rows(tokenize(one), source, counted=True)
-            assert held.counts is not None
+            held = items_of_rows(tokenize(one), source, with_repeats=True)
+            assert held.repeats is not None
             names = canonical(TEXT, held.texts).to_pylist()
-            counted = zip(held.items, held.counts, strict=True)
+            counted = zip(held.items, held.repeats, strict=True)
             return [names[item] for item, count in counted for _ in range(count)]
 
         return analyze
 
-    def _source(self) -> TextSource:
-        source = text_source(TEXT, self.tokenizer, self.ngram_range)
-        assert source is not None
-        return source
+    def _tokens(self) -> Tokens:
+        return Tokens(TEXT, self.tokenizer, self.ngram_range, WORD)
 
     def __getstate__(self) -> dict[str, Any]:
         # Parameters and the release, whatever else a subclass or a user hung on the object.

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning
+from dpsu.errors import ParameterError
+from dpsu.inputs.columns import Items, Users
 from dpsu.ledger.spending import Spending
-from dpsu.options import whole_number
+from dpsu.options import flag, whole_number
+from dpsu.pipeline import Found, carry_out
+from dpsu.plans.auto import FLAGS, Auto
+from dpsu.plans.counts import Counts
+from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import (
-    DEFAULT_COUNTS_ITEMS,
-    DEFAULT_COUNTS_SHARE,
-    DEFAULT_ITEM,
-    DEFAULT_USER,
-    plan,
-)
 from dpsu.randomness.keys import Key
-from dpsu.releases import Release
+from dpsu.releases import planned
+from dpsu.results import Release
+from dpsu.showing.progress import Stages, stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from dpsu.ledger.ledger import Ledger
 
 __all__ = ["SparkRelease", "release"]
 
@@ -38,10 +34,27 @@ class SparkRelease:
 
     Released items have come back to the driver; the DataFrame is made of them. It does not depend
     on the private data or the key any more, so that nothing is computed again if the data change.
+    ``len`` is the number of items.
+
+    Attributes
+    ----------
+    released : Release
+        The release itself: items, noisy counts and run, all of them on the driver.
+    session : pyspark.sql.SparkSession
+        The session in which `items` is made.
     """
 
     released: Release
     session: SparkSession = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.released)
+
+    def __repr__(self) -> str:
+        return f"<Spark{repr(self.released).removeprefix('<')}"
+
+    def _repr_html_(self) -> str:
+        return self.released._repr_html_()
 
     @property
     def plan(self) -> Plan:
@@ -74,34 +87,21 @@ class SparkRelease:
 
 def release(
     df: DataFrame,
+    plan: Plan | None = None,
     *,
-    user: str = DEFAULT_USER,
-    item: str = DEFAULT_ITEM,
-    user_type: str | None = None,
-    item_type: str | None = None,
-    epsilon: float,
-    delta: float,
-    mechanism: str | None = None,
-    max_items: int | None = None,
-    alpha: float | None = None,
-    cutoff: float | None = None,
-    rounds: int | None = None,
-    scout_items: int | None = None,
-    min_users: int | None = None,
-    counts: bool = False,
-    counts_share: float = DEFAULT_COUNTS_SHARE,
-    counts_items: int = DEFAULT_COUNTS_ITEMS,
-    calibration: str = "tight",
-    prior: Any = None,
-    expected_users: int | None = None,
-    expected_items_per_user: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mechanism: str | Mechanism | Auto | None = None,
+    user: str | Users | None = None,
+    item: str | Items | None = None,
+    counts: bool | Counts | None = None,
     public_items: Any = None,
+    prior: Any = None,
     insecure_seed: int | None = None,
     strict: bool = False,
     partitions: int | None = None,
-    ledger: str | Path | Ledger | Spending | None = None,
-    dataset: str | None = None,
-    budget: tuple[float, float] | None = None,
+    progress: bool | Stages | None = None,
+    ledger: Spending | None = None,
 ) -> SparkRelease:
     """Release items of a Spark DataFrame, on its cluster.
 
@@ -110,16 +110,19 @@ def release(
     df : pyspark.sql.DataFrame
         One row for each user and item, in a session of one's own or over Spark Connect. It is read
         once, or once more for `counts` and to count rows; it must not change meanwhile.
-    mechanism : str, optional
-        sieve (default), sips, reroute, weighted-gaussian, weighted-laplace, count-gaussian or
-        count-laplace. Mechanisms whose users act in turn (policy-*, greedy) are refused.
+    plan : Plan, optional
+        As for :func:`dpsu.release`; the same plan runs there and here.
+    mechanism : str or Mechanism, optional
+        Sieve (default), Sips, Reroute, WeightedGaussian, WeightedLaplace, CountGaussian or
+        CountLaplace. Mechanisms whose users act one after the other are refused.
     partitions : int, optional
-        In how many buckets users and items are grouped; one for a million rows by default, for
+        In how many partitions users and items are grouped; one for a million rows by default, for
         which rows are counted first. The release does not depend on it.
-    user, item, user_type, item_type, epsilon, delta, max_items, alpha, cutoff, rounds, \
-scout_items, min_users, counts, counts_share, counts_items, calibration, prior, expected_users, \
-expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, budget
-        As for :func:`dpsu.release`. Public knowledge is read by the driver and sent to workers.
+    progress : bool or callable, optional
+        True shows which stage it is at; a function is called with its name, and 0. A release is one
+        query, and how far that is only Spark's own pages tell.
+    epsilon, delta, user, item, counts, public_items, prior, insecure_seed, strict, ledger
+        As for :func:`dpsu.release`. Public data are read by the driver and sent to workers.
 
     Returns
     -------
@@ -135,9 +138,9 @@ expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, b
 
     Cost
     ----
-    Two exchanges for each turn of users and items: one turn for count-* and weighted-*, two for
+    Two shuffles for each round of users and items: one round for count-* and weighted-*, two for
     reroute, `rounds` for sips and sieve. Each carries about 4 bytes a pair, and some for each
-    distinct item of a bucket. Released items alone come back to the driver.
+    distinct item of a partition. Released items alone come back to the driver.
 
     Examples
     --------
@@ -150,40 +153,41 @@ expected_items_per_user, public_items, insecure_seed, strict, ledger, dataset, b
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
-    from dpsu.contributions.ids import Ids
     from dpsu.engines.spark import query as engine
-    from dpsu.inputs import public
 
-    known_prior = None if prior is None else public.read_prior(prior, item)
-    known_items = None if public_items is None else public.read_public_items(public_items, item)
-    chosen = plan(
-        user=user, item=item, user_type=user_type, item_type=item_type, epsilon=epsilon,
-        delta=delta, mechanism=mechanism,
-        max_items=max_items, alpha=alpha, cutoff=cutoff, rounds=rounds, scout_items=scout_items,
-        min_users=min_users, counts=counts, counts_share=counts_share, counts_items=counts_items,
-        calibration=calibration, prior=known_prior, expected_users=expected_users,
-        expected_items_per_user=expected_items_per_user, public_items=known_items,
-        insecure_seed=insecure_seed,
+    spending = Spending.of(ledger)
+    flag("strict", strict)
+    shown = stages(progress)
+    if isinstance(mechanism, Auto) and mechanism.budget is not None:
+        raise ParameterError(
+            "{budget} is for one machine, not for Spark; give {items_per_user}",
+            FLAGS,
+            budget=...,
+            items_per_user=...,
+        )
+    chosen = planned(
+        plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
+        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
     if partitions is not None:
         partitions = whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
-    engine.refuse_sequential(chosen)
-    spending = Spending.of(ledger, dataset, budget)
-    # Names and types are in the schema: what they rule out costs nothing.
-    engine.rows_of(df, chosen, known_items)
-    # On record before anything is read: a job that dies has spent what it may have shown.
-    spending.charge(chosen)
-    key = Key.from_os() if insecure_seed is None else Key.from_insecure_seed(insecure_seed)
-    prepared = engine.query(
-        df, chosen, key, prior=known_prior, public=known_items, strict=strict,
-        partitions=partitions,
-    )  # fmt: skip
-    if insecure_seed is not None:
-        warnings.warn("insecure_seed: this release is not private", DataWarning, stacklevel=2)
-    items = engine.run(prepared)
-    noisy = engine.count(prepared, items) if counts else None
-    share = None
-    if known_prior is not None and len(items):
-        share = float(known_prior.known(Ids(items)).mean())
-    spending.returned()
-    return SparkRelease(Release(chosen, items, noisy, share), df.sparkSession)
+    engine.refuse_what_spark_cannot(chosen)
+    known = chosen.knowledge
+
+    def run(key: Key) -> Found:
+        prepared = engine.query(
+            df, chosen, key, prior=known.prior, public=known.public_items, strict=strict,
+            partitions=partitions,
+        )  # fmt: skip
+        report("choosing items", 0)
+        items = engine.run(prepared)
+        if chosen.noisy_counts is None:
+            return Found(chosen, items)
+        report("counting users", 0)
+        return Found(chosen, items, engine.count(prepared, items))
+
+    # Names and types are in the schema: what they rule out costs nothing, ledger or not.
+    engine.rows_of(df, chosen, known.public_items)
+    with shown as report:
+        released = carry_out(chosen, check=lambda: None, run=run, spending=spending, report=report)
+    return SparkRelease(released, df.sparkSession)

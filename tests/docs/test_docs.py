@@ -13,6 +13,8 @@ from tools import pages, reference
 
 import dpsu
 import dpsu.spark
+from dpsu.options import options_of
+from dpsu.plans.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).resolve().parents[2]
 # These need data of their own, and have tests of their own.
@@ -50,6 +52,15 @@ def test_every_public_name_has_a_page_in_the_reference() -> None:
         assert not re.search(r":(func|class|meth|mod|exc):`", text), path
         for block in re.findall(r"```\w+\n(.*?)```", text, re.S):
             assert max(map(len, block.split("\n"))) <= 100, path
+
+
+def test_the_reference_lists_every_option_of_every_mechanism() -> None:
+    made = reference.pages()
+    for kind in MECHANISMS.values():
+        page = made[f"classes/{kind.__name__}.md"]
+        for name, option in options_of(kind).items():
+            assert f"`{name}` : " in page
+            assert option.help in page
 
 
 def test_the_python_example_of_the_readme_runs(
@@ -133,10 +144,10 @@ def test_the_examples_of_guides_run(
     assert blocks(guide, "python")
     for block in blocks(guide, "python"):
         exec(compile(block, guide.name, "exec"), space)
-    for typed in blocks(guide, "sh"):
+    if typed := blocks(guide, "sh"):
         rows = "".join(f"p{u},weather\np{u},disease {u}\n" for u in range(300))
         (tmp_path / "searches.csv").write_text(f"person,query\n{rows}")
-        script = typed.replace("dpsu ", f"{sys.executable} -m dpsu ")
+        script = "\n".join(typed).replace("dpsu ", f"{sys.executable} -m dpsu ")
         done = subprocess.run(
             ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
         )

@@ -56,7 +56,9 @@ def test_shell_examples_run(name: str, tmp_path: Path) -> None:
 
 def test_numbers_in_the_words_are_those_of_the_software() -> None:
     told = (DOCS / "guides" / "forecast.md").read_text("utf-8")
-    poor = dpsu.forecast(epsilon=0.1, delta=1e-9, users=300, items_per_user=20, mechanisms=[])
+    poor = dpsu.forecast(
+        dpsu.plan(epsilon=0.1, delta=1e-9), users=300, items_per_user=20, mechanisms=[]
+    )
     said = re.sub(r"\s+", " ", told)
     assert poor.findings[0].text[1:] in said
     plan = dpsu.plan(epsilon=1, delta=1e-7)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dpsu
 from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.randomness.coins import _compiled
 from dpsu.randomness.keys import Key
 from dpsu.yields.made_up import reddit_like
+from tests.support import flat
 
 PUBLISHED = {  # Gopi et al. 2020, Table 2 at Delta_0 = 100; Carvalho et al. 2022, Table 4
     "count-laplace": 1502,
@@ -35,7 +35,12 @@ PUBLISHED = {  # Gopi et al. 2020, Table 2 at Delta_0 = 100; Carvalho et al. 202
 def pairs() -> Pairs:
     table = reddit_like(seed=1)
     rows = read(
-        table, user="user", item="item", count="count", counted=True, key=Key.from_insecure_seed(0)
+        table,
+        user="user",
+        item="item",
+        count="count",
+        with_repeats=True,
+        key=Key.from_insecure_seed(0),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -46,7 +51,7 @@ def expected_size(pairs: Pairs, mechanism: str, calibration: str) -> float:
     options: dict[str, Any] = {"max_items": 100}
     if mechanism == "greedy":
         options = {"allow_unproven": True}
-    plan = dpsu.plan(
+    plan = flat.plan(
         epsilon=3, delta=math.exp(-10), mechanism=mechanism, calibration=calibration, **options
     )
     _, weights = local.weigh(plan, pairs, Key.from_insecure_seed(2))

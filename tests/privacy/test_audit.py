@@ -10,9 +10,10 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.plans import mechanisms
+from dpsu.plans.mechanisms import calibrated
 from dpsu.privacy import binomial, joint
 from dpsu.privacy.curves import TruncatedLaplace
+from tests.support import flat
 from tests.support.databases import CALIBRATED
 
 
@@ -46,7 +47,7 @@ SHIPPED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", SHIPPED, ids=str)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.5, 0.15), (3.0, 0.02)])
 def test_what_is_shipped_passes(options: dict[str, Any], epsilon: float, delta: float) -> None:
-    result = dpsu.audit(epsilon=epsilon, delta=delta, trials=20_000, **options)
+    result = flat.audit(epsilon=epsilon, delta=delta, trials=20_000, **options)
     assert result.passed, [f for f in result.findings if not f.passed]
     kinds = {finding.quantity for finding in result.findings}
     assert kinds == {"delta", "epsilon"}
@@ -55,7 +56,7 @@ def test_what_is_shipped_passes(options: dict[str, Any], epsilon: float, delta: 
 
 def test_an_audit_sees_almost_all_of_an_optimal_mechanism() -> None:
     """Votes spend everything they are allowed, and the audit finds nearly all of it."""
-    result = dpsu.audit(mechanism="greedy", trials=60_000)
+    result = dpsu.audit(dpsu.plan(epsilon=1.0, delta=0.05, mechanism="greedy"), trials=60_000)
     assert result.passed
     for quantity, allowed in (("delta", 0.05), ("epsilon", 1.0)):
         best = max(f.proved for f in result.findings if f.quantity == quantity)
@@ -90,12 +91,15 @@ def broken_coins(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("broken", [broken_threshold, broken_noise, broken_coins])
 def test_what_is_broken_fails(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch)
-    assert not dpsu.audit(mechanism="policy-gaussian", max_items=5, trials=40_000).passed
+    assert not dpsu.audit(
+        dpsu.plan(epsilon=1.0, delta=0.05, mechanism=dpsu.PolicyGaussian(max_items=5)),
+        trials=40_000,
+    ).passed
 
 
 def test_an_understated_epsilon_fails() -> None:
     """A release at epsilon 1.6 that claims 1 is caught."""
-    result = dpsu.audit(epsilon=1.6, mechanism="greedy", trials=60_000)
+    result = dpsu.audit(dpsu.plan(epsilon=1.6, delta=0.05, mechanism="greedy"), trials=60_000)
     claimed = [replace(f, allowed=1.0) for f in result.findings if f.quantity == "epsilon"]
     assert result.passed
     assert not all(finding.passed for finding in claimed)
@@ -108,21 +112,27 @@ def test_an_understated_delta_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, epsilon: float, delta: float, sensitivity: float = 1.0) -> None:
             super().__init__(epsilon, min(0.5, 2.718 * delta), sensitivity)
 
-    monkeypatch.setattr(mechanisms, "TruncatedLaplace", Lax)
-    assert not dpsu.audit(mechanism="policy-laplace", trials=20_000).passed
+    monkeypatch.setattr(calibrated, "TruncatedLaplace", Lax)
+    assert not dpsu.audit(
+        dpsu.plan(epsilon=1.0, delta=0.05, mechanism="policy-laplace"), trials=20_000
+    ).passed
 
 
 @pytest.mark.parametrize("option", [{"insecure_seed": 1}, {"public_items": ["a"]}])
 def test_an_audit_makes_its_own_data_and_keys(option: dict[str, Any]) -> None:
     with pytest.raises(dpsu.ParameterError, match="makes its own data"):
-        dpsu.audit(**option)
+        flat.audit(**option)
     with pytest.raises(dpsu.ParameterError, match="trials=5"):
-        dpsu.audit(trials=5)
+        dpsu.audit(dpsu.plan(epsilon=1.0, delta=0.05), trials=5)
 
 
 def test_progress_of_an_audit() -> None:
     told: list[tuple[int, int]] = []
-    dpsu.audit(max_items=2, trials=4000, progress=lambda now, total: told.append((now, total)))
+    dpsu.audit(
+        dpsu.plan(epsilon=1.0, delta=0.05, mechanism=dpsu.Sieve(max_items=2)),
+        trials=4000,
+        progress=lambda now, total: told.append((now, total)),
+    )
     assert told[-1][0] == told[-1][1]
     assert [now for now, _ in told] == sorted(now for now, _ in told)
     json.dumps(told)

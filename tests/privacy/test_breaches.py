@@ -12,7 +12,7 @@ import dpsu
 from dpsu.policies import GreedyPolicy, L1Descent
 from dpsu.privacy.calibration import laplace_scale, laplace_threshold
 from dpsu.privacy.curves import Laplace, ReleaseCurve, TruncatedLaplace
-from tests.support import reference
+from tests.support import flat, reference
 from tests.support.databases import policy_weights
 
 CHAIN = [[4, 1, 5], [5], [5, 1], [4, 5, 0, 1], [5, 3, 2], [3, 5, 2, 4]]
@@ -48,8 +48,8 @@ def test_novel_items_exceed_the_published_failure_probability(k: int, times: flo
 def test_published_greedy_needs_an_explicit_yes() -> None:
     options = {"mechanism": "greedy", "calibration": "paper", "epsilon": 1, "delta": 1e-5}
     with pytest.raises(dpsu.ParameterError, match="allow_unproven=True"):
-        dpsu.plan(**options)  # type: ignore[arg-type]
-    assert not dpsu.plan(**options, allow_unproven=True).private  # type: ignore[arg-type]
+        flat.plan(**options)
+    assert not flat.plan(**options, allow_unproven=True).private
 
 
 def spilled_weights(policy: L1Descent, size: int) -> np.ndarray:
@@ -99,7 +99,7 @@ def test_what_is_planned_with_a_minimum_of_users_keeps_its_promise(
     options = {"mechanism": "policy-laplace", "max_items": size, "cutoff": 2.0, "min_users": 2}
     refusal = ""
     try:
-        plan = dpsu.plan(epsilon=1, delta=1e-3, calibration=calibration, **options)  # type: ignore[arg-type]
+        plan = flat.plan(epsilon=1, delta=1e-3, calibration=calibration, **options)
     except dpsu.ParameterError as error:
         refusal = str(error)
     if not refusal:
@@ -139,4 +139,4 @@ def test_greedy_by_gap_cannot_be_asked_for() -> None:
         with pytest.raises(dpsu.ParameterError):
             dpsu.plan(epsilon=1, delta=1e-5, mechanism=name)
         with pytest.raises(dpsu.ParameterError):
-            dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy", order=name)
+            dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(order=name))

@@ -13,6 +13,7 @@ import dpsu
 from dpsu.plans.mechanisms import OneShot
 from dpsu.privacy.curves import Gaussian
 from dpsu.randomness.keys import Key
+from tests.support import flat
 from tests.support.databases import random_users, weights_of
 from tests.support.divergence import Weights, within, worst
 
@@ -79,7 +80,7 @@ def test_divergence_stays_within_delta(options: dict[str, Any], part: int) -> No
     rng = np.random.default_rng(part)
     prior = options.get("prior")
     for epsilon, delta in PRIVACIES:
-        plan = dpsu.plan(epsilon=epsilon, delta=delta, **options)
+        plan = flat.plan(epsilon=epsilon, delta=delta, **options)
         cases = [(data, gone) for _, data, gone in HAND_MADE] if part == 0 else []
         while len(cases) < 15:
             held = random_users(rng, max_users=7, n_items=5, max_size=5)
@@ -102,7 +103,9 @@ def test_many_novel_items_at_once() -> None:
     """The account of the tight Gaussian, at its worst cases: t novel items beside shared ones."""
     for mechanism in ("weighted-gaussian", "policy-gaussian", "count-gaussian"):
         for epsilon, delta in PRIVACIES:
-            plan = dpsu.plan(epsilon=epsilon, delta=delta, mechanism=mechanism, max_items=8)
+            plan = dpsu.plan(
+                epsilon=epsilon, delta=delta, mechanism=dpsu.mechanism(mechanism, max_items=8)
+            )
             for novel in range(1, 9):
                 for holders in (1, 2, 4, 8):
                     shared = [f"s{k}" for k in range(8 - novel)]
@@ -118,11 +121,8 @@ def test_many_novel_items_at_once() -> None:
 @pytest.mark.slow
 def test_the_check_fails_on_published_greedy() -> None:
     """The chain of leftovers, through the whole engine: published greedy exceeds delta."""
-    plan = dpsu.plan(
-        epsilon=1.0, delta=0.01, mechanism="greedy", calibration="paper", allow_unproven=True,
-        cutoff=1.9, order="hash",
-    )  # fmt: skip
-    repaired = dpsu.plan(epsilon=1.0, delta=0.01, mechanism="greedy", cutoff=1.9, order="hash")
+    plan = dpsu.plan(epsilon=1.0, delta=0.01, mechanism=dpsu.Greedy(calibration="paper", allow_unproven=True, cutoff=1.9, order="hash"))  # fmt: skip
+    repaired = dpsu.plan(epsilon=1.0, delta=0.01, mechanism=dpsu.Greedy(cutoff=1.9, order="hash"))
     fewer = {u: items for u, items in CHAIN.items() if u != "u1"}
     exceeded = []
     for seed in range(1500):
@@ -135,10 +135,10 @@ def test_the_check_fails_on_published_greedy() -> None:
 
 
 def test_the_check_fails_on_an_understated_threshold() -> None:
-    plan = dpsu.plan(epsilon=1.0, delta=0.01, mechanism="policy-gaussian", max_items=3)
+    plan = dpsu.plan(epsilon=1.0, delta=0.01, mechanism=dpsu.PolicyGaussian(max_items=3))
     assert isinstance(plan.curve, Gaussian)
     curve = Gaussian(plan.curve.scale, 0.97 * plan.curve.threshold)
-    lax = replace(plan, selection=OneShot(plan.policy, curve))
+    lax = replace(plan, design=replace(plan.design, selection=OneShot(plan.policy, curve)))
     more: Weights = {f"n{k}": Fraction(4, 7) for k in range(3)} | {"s": Fraction(2)}
     less: Weights = {"s": Fraction(2)}
     assert within(plan, worst(plan, more, less))
@@ -146,7 +146,7 @@ def test_the_check_fails_on_an_understated_threshold() -> None:
 
 
 def test_the_check_fails_on_an_understated_delta() -> None:
-    plan = dpsu.plan(epsilon=0.1, delta=1e-6, mechanism="weighted-gaussian", max_items=1)
+    plan = dpsu.plan(epsilon=0.1, delta=1e-6, mechanism=dpsu.WeightedGaussian(max_items=1))
     more: Weights = {"own": Fraction(1)}
     assert within(plan, worst(plan, more, {}))
     lax = replace(plan, privacy=replace(plan.privacy, delta=1e-9))

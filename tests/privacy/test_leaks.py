@@ -22,6 +22,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
+from tests.support import flat
 from tests.support.databases import CALIBRATED
 
 MARK = "Zzmarker"
@@ -112,7 +113,7 @@ def test_releases_say_nothing_unreleased(mechanism: str, calibration: str, witne
         options |= {"max_items": 3}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = dpsu.release(
+        result = flat.release(
             table(), epsilon=1, delta=1e-9, progress=lambda stage, rows: print(stage), **options
         )
     told = "".join(str(w.message) for w in caught)
@@ -239,11 +240,22 @@ def test_texts_say_nothing_unreleased(call: str, strict: bool, witness: Any) -> 
                 words.fit(texts, groups=None if strict else users)
             elif call == "ngrams":
                 table = pa.table({"user": users, "text": texts})
-                result = dpsu.ngrams(table, text="text", epsilon=1, delta=1e-9, strict=strict)
+                result = dpsu.release(
+                    table,
+                    epsilon=1,
+                    delta=1e-9,
+                    item=dpsu.Tokens("text"),
+                    strict=strict,
+                    mechanism=dpsu.NGrams(),
+                )
             else:
                 table = pa.table({"user": users, "text": texts})
                 result = dpsu.release(
-                    table, text="text", ngrams="1-2", epsilon=1, delta=1e-9, strict=strict
+                    table,
+                    epsilon=1,
+                    delta=1e-9,
+                    item=dpsu.Tokens("text", ngrams="1-2"),
+                    strict=strict,
                 )
         except (dpsu.DpsuError, ValueError) as error:
             told = chain(error)

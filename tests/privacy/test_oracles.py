@@ -60,7 +60,9 @@ def test_gaussian_threshold_by_opendp(epsilon: float, delta: float) -> None:
 
     dp.enable_features("contrib")
     plan = dpsu.plan(
-        epsilon=epsilon, delta=delta, mechanism="count-gaussian", max_items=10, calibration="paper"
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=dpsu.CountGaussian(max_items=10, calibration="paper"),
     )
     assert isinstance(plan.curve, Gaussian)
     domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))
@@ -78,9 +80,7 @@ def test_optimal_selector_is_never_below_published_thresholds() -> None:
         paper = dpsu.plan(
             epsilon=epsilon,
             delta=delta,
-            mechanism="count-laplace",
-            max_items=1,
-            calibration="paper",
+            mechanism=dpsu.CountLaplace(max_items=1, calibration="paper"),
         )
         assert all(
             ours.probability(n) >= paper.curve.probability(n) * (1 - 1e-9) for n in range(1, 300)

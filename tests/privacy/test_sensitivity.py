@@ -14,12 +14,12 @@ import dpsu
 from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.pairs import intern
 from dpsu.engines import local
-from dpsu.engines.local_rounds import LocalLooks
+from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import read
 from dpsu.plans.counts import design_counts
 from dpsu.policies import Count, GreedyPolicy, L1Descent, L2Descent, Policy, ReroutePolicy, Weighted
 from dpsu.randomness.keys import Key
-from tests.support import sieve_probes as looking
+from tests.support import flat, sieve_probes
 from tests.support.databases import Users, contributions, policy_weights, random_users, weights_of
 
 ITEMS = 7
@@ -146,9 +146,9 @@ OPTIONS = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_whole_engine_under_one_key(options: dict[str, object]) -> None:
     """Orders, sampling and interning included: this is where a stray dependence would show."""
-    plan = dpsu.plan(epsilon=1, delta=1e-5, **options)  # type: ignore[arg-type]
+    plan = flat.plan(epsilon=1, delta=1e-5, **options)
     rng = np.random.default_rng(5)
-    budget = 3 if plan.mechanism == "count-laplace" else 1
+    budget = 3 if plan.name == "count-laplace" else 1
     for case in range(250):
         held = random_users(rng, n_items=ITEMS, max_size=7)
         data = {
@@ -169,7 +169,7 @@ def test_whole_engine_under_one_key(options: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("mechanism", ["count-gaussian", "weighted-gaussian", "policy-gaussian"])
 def test_whole_engine_in_l2(mechanism: str) -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=mechanism, max_items=3)
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.mechanism(mechanism, max_items=3))
     rng = np.random.default_rng(6)
     budget = 3.0 if mechanism == "count-gaussian" else 1.0
     for case in range(300):
@@ -203,9 +203,9 @@ def test_no_user_keeps_more_items_than_it_may(
     options: dict[str, Any], prior: dict[str, int] | None
 ) -> None:
     """By hash or by a prior: of twelve items, exactly three have weight, at whatever key."""
-    plan = dpsu.plan(epsilon=1, delta=1e-5, prior=prior, **options)
+    plan = flat.plan(epsilon=1, delta=1e-5, prior=prior, **options)
     # Greedy users vote for one item each; together they go through all that one of them keeps.
-    users = 6 if plan.mechanism == "greedy" else 1
+    users = 6 if plan.name == "greedy" else 1
     for seed in range(20):
         data = {f"u{u}": TWELVE for u in range(users)}
         weights = weights_of(plan, data, Key.from_insecure_seed(seed), prior=prior)
@@ -218,18 +218,18 @@ def test_no_user_keeps_more_items_than_it_may_in_rounds() -> None:
     """First and later sets of sieve, rounds of sips and noisy counts."""
     shares = np.array([0, *range(9, 0, -1)], np.int64)
     for n_items in range(4, 13):
-        looks = looking.looks_of([list(range(n_items))], n_items)
+        engine = sieve_probes.engine_of([list(range(n_items))], n_items)
         for round_ in range(3):
-            weights = looks.share(np.zeros(n_items, bool), 3, shares, round_)
+            weights = engine.share(np.zeros(n_items, bool), 3, shares, round_)
             assert sorted(weights[weights > 0].tolist()) == [shares[3]] * 3
-        assert looks.choose(4, None).sum() == 4
+        assert engine.choose(4, None).sum() == 4
         attention = np.linspace(0.1, 1.0, n_items)
-        assert looks.choose(3, attention).sum() == 3
-        assert looks.choose(2, np.ones(n_items)).sum() == 2
+        assert engine.choose(3, attention).sum() == 3
+        assert engine.choose(2, np.ones(n_items)).sum() == 2
         users = Ids(integers(np.zeros(1, np.int64)))
         items = Ids(integers(np.arange(n_items, dtype=np.int64)))
         held = contributions([list(range(n_items))], n_items)
-        counted = design_counts(1.0, 1e-5, 3).holders(held, users, items, looking.KEY)
+        counted = design_counts(1.0, 1e-5, 3).holders(held, users, items, sieve_probes.KEY)
         assert sorted(counted.tolist()) == [0] * (n_items - 3) + [1] * 3
 
 
@@ -237,18 +237,23 @@ def kept_by_one(data: dict[str, dict[str, int]], key: Key) -> list[set[str]]:
     """Items of "x" that its samples keep: for weights, in two rounds of sips, in sieve, in counts."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pairs = intern(read(data, user="user", item="item", count=None, counted=False, key=key))
+        pairs = intern(
+            read(data, user="user", item="item", count=None, with_repeats=False, key=key)
+        )
     plan = dpsu.plan(
-        epsilon=1, delta=1e-5, mechanism="count-gaussian", max_items=3, counts=True, counts_items=3
+        epsilon=1,
+        delta=1e-5,
+        mechanism=dpsu.CountGaussian(max_items=3),
+        counts=dpsu.Counts(max_items=3),
     )
     found = [set(weights_of(plan, data, key))]
     users, items, held = local.group(plan, pairs, key)
-    looks = LocalLooks(held, users, items, key)
+    engine = LocalRounds(held, users, items, key)
     shares = np.array([0, *range(9, 0, -1)], np.int64)
     for round_ in range(2):
-        shared = looks.share(np.zeros(len(items), bool), 3, shares, round_)
+        shared = engine.share(np.zeros(len(items), bool), 3, shares, round_)
         found.append(set(items.take(np.flatnonzero(shared)).values.to_pylist()))
-    present = looks.choose(3, None)
+    present = engine.choose(3, None)
     found.append(set(items.take(np.flatnonzero(present)).values.to_pylist()))
     # Of what was released, only the others hold the first ones.
     released = pa.array(["j0", "j1", *(f"i{k}" for k in range(12))], pa.large_string())

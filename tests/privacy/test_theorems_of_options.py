@@ -11,9 +11,13 @@ import pytest
 from tools import stamp
 
 import dpsu
+from dpsu.options import options_of
 from dpsu.plans.auto import Hints
-from dpsu.plans.mechanisms import MECHANISMS, UNPUBLISHED
+from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.plans.planning import make_plan
 from dpsu.privacy.calibration import gaussian_scale
+from tests.support import flat
+from tests.support.databases import OF_PAIRS, UNPUBLISHED
 from tests.support.reference import hockey_stick
 
 # Options of a column, each as one could give it; with a prior, orders are those of the prior.
@@ -22,7 +26,7 @@ COLUMNS: dict[str, list[dict[str, Any]]] = {
     "`passes`": [{"passes": 3}],
     "`alpha`, `cutoff`": [{"alpha": 0.0}, {"alpha": 4.5}, {"cutoff": 60.5}],
     "`prior`": [{"prior": {"a": 3, "b": 1}}],
-    "`order`, `count`": [{"order": "hash"}, {"order": "count"}, {"count": "n"}],
+    "`order`, `repeats`": [{"order": "hash"}, {"order": "repeats"}, {"repeats": "n"}],
     "`rounds`": [{"rounds": 5}, {"rounds": 1}],
     "`scout_items`": [{"scout_items": 0}, {"scout_items": 5000}],
 }
@@ -34,7 +38,7 @@ EVERYWHERE: list[dict[str, Any]] = [
     {"max_items": 3},
 ]
 # Orders by one's own counts make no use of a prior, and two ways to order exclude each other.
-CLASH = {"`prior`", "`order`, `count`"}
+CLASH = {"`prior`", "`order`, `repeats`"}
 
 
 def table() -> dict[tuple[str, str], dict[str, str]]:
@@ -57,7 +61,9 @@ TABLE = table()
 def base(row: tuple[str, str]) -> dict[str, Any]:
     """What makes a plan of this row without further options."""
     name, calibration = row
-    options: dict[str, Any] = {"mechanism": name.split(",")[0], "calibration": calibration}
+    options: dict[str, Any] = {"mechanism": name.split(",")[0]}
+    if options["mechanism"] not in UNPUBLISHED:
+        options["calibration"] = calibration
     if name.endswith("fractional"):
         options["alpha"] = 2.0
     if row == ("greedy", "paper"):
@@ -71,7 +77,7 @@ def theorem(row: tuple[str, str], options: dict[str, Any]) -> str:
     if "cutoff" in given and "cutoff" in options:
         given.pop("alpha", None)
     try:
-        plan = dpsu.plan(epsilon=1, delta=1e-5, **given)
+        plan = flat.plan(epsilon=1, delta=1e-5, **given)
     except dpsu.ParameterError:
         return "-"
     return plan.theorem if plan.proven else "none"
@@ -81,20 +87,20 @@ def test_every_mechanism_and_calibration_has_its_row() -> None:
     rows = {(name.split(",")[0], calibration) for name, calibration in TABLE}
     assert rows == {
         (name, calibration)
-        for name in MECHANISMS
+        for name in OF_PAIRS
         for calibration in ("tight", "paper")
         if calibration == "tight" or name not in UNPUBLISHED
     }
     for name in UNPUBLISHED:
-        assert theorem((name, "paper"), {}) == "-"
+        assert theorem((name, "tight"), {"calibration": "paper"}) == "-"
 
 
 def test_every_option_of_a_mechanism_has_its_column() -> None:
     covered = {name for options in COLUMNS.values() for option in options for name in option}
     covered |= {name for option in EVERYWHERE for name in option}
-    offered = frozenset[str]().union(*(mechanism.options for mechanism in MECHANISMS.values()))
-    # A calibration is a row; the last two carry no guarantee; `scarce` needs the third.
-    named = {"calibration", "insecure_seed", "allow_unproven", "expected_users"}
+    offered = {name for kind in OF_PAIRS for name in options_of(MECHANISMS[kind])}
+    # A calibration is a row; the second carries no guarantee; `scarce` needs the third.
+    named = {"calibration", "allow_unproven", "expected_users"}
     assert offered - covered == named
 
 
@@ -107,7 +113,7 @@ def test_the_table_is_what_plan_accepts(row: tuple[str, str]) -> None:
         for option in ways:
             for everywhere in EVERYWHERE:
                 both = everywhere | option
-                if "count" in option and "text" in everywhere:
+                if "repeats" in option and "text" in everywhere:
                     continue  # texts are counted by their tokens
                 assert theorem(row, both) == cells[column], both
 
@@ -165,8 +171,24 @@ def test_orders_by_a_prior_are_covered_as_other_orders() -> None:
     for row, cells in TABLE.items():
         for order in ({"order": "popular"}, {"order": "scarce", "expected_users": 10_000}):
             options = {"prior": {"a": 3, "b": 1}} | order
-            assert theorem(row, options) == cells["`order`, `count`"]
-        assert theorem(row, {"prior": {"a": 3}, "order": "count"}) == "-"
+            assert theorem(row, options) == cells["`order`, `repeats`"]
+        assert theorem(row, {"prior": {"a": 3}, "order": "repeats"}) == "-"
+
+
+def test_ngrams_have_one_theorem_and_neither_counts_nor_public_items() -> None:
+    for options in ({}, {"longest": 1}, {"shares": (1, 2, 3)}, {"spurious": 0.1}, {"max_items": 3}):
+        assert ngrams_theorem(options) == "ngrams"
+    for refused in ({"counts": True}, {"public_items": ["a"]}, {"ngrams": (1, 2)}):
+        assert ngrams_theorem(refused) == "-"
+    assert set(options_of(MECHANISMS["ngrams"])) == {"longest", "max_items", "shares", "spurious"}
+
+
+def ngrams_theorem(options: dict[str, Any]) -> str:
+    """The theorem of n-grams that are released length by length; a dash where they are refused."""
+    try:
+        return flat.plan(epsilon=1, delta=1e-5, mechanism="ngrams", text="body", **options).theorem
+    except dpsu.ParameterError:
+        return "-"
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8])
@@ -176,12 +198,12 @@ def test_orders_by_a_prior_are_covered_as_other_orders() -> None:
 def test_numbers_of_numpy_are_taken_as_numbers_of_python(name: str, kind: type[Any]) -> None:
     """In 32 bits and fewer a shift by units of weight overflows, and every item would gain."""
     options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "mechanism": name, "max_items": 9}
-    plan = dpsu.plan(**options | {"max_items": kind(9), "min_users": kind(51)})
-    assert plan == dpsu.plan(**options, min_users=51)
+    plan = flat.plan(**options | {"max_items": kind(9), "min_users": kind(51)})
+    assert plan == flat.plan(**options, min_users=51)
     assert type(plan.min_users) is int
     assert plan.shift << 30 == 50 << 30
     assert dpsu.Plan.from_json(plan.to_json()) == plan
-    seeded = dpsu.plan(**options, insecure_seed=kind(3))
+    seeded = flat.plan(**options, insecure_seed=kind(3))
     assert type(seeded.insecure_seed) is int
 
 
@@ -196,11 +218,11 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
         return gaussian_scale(epsilon, delta)
 
     monkeypatch.setattr("dpsu.plans.auto.gaussian_scale", watched)
-    dpsu.release(data, epsilon=short[0], delta=short[1], mechanism="auto", auto_budget=0.5)  # type: ignore[arg-type]
+    dpsu.release(data, epsilon=short[0], delta=short[1], mechanism=dpsu.Auto(budget=0.5))  # type: ignore[arg-type]
     assert asked
     assert all(type(number) is float for number in asked)
     plan = dpsu.plan(
-        epsilon=0.04998779296875, delta=2**-14, mechanism="weighted-gaussian", calibration="paper"
+        epsilon=0.04998779296875, delta=2**-14, mechanism=dpsu.WeightedGaussian(calibration="paper")
     )
     assert plan.noise_scale is not None
     assert hockey_stick(plan.privacy.epsilon, Fraction(1) / Fraction(plan.noise_scale) ** 2) <= (
@@ -211,6 +233,10 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("bad", [(-20.0, 0.0), (0.0, -0.4), (2.0, 0.0), (0.0, 0.5)])
 def test_estimates_cost_something_and_not_more_than_there_is(bad: tuple[float, float]) -> None:
     with pytest.raises(dpsu.ParameterError):
-        dpsu.plan(epsilon=1, delta=0.01, mechanism="auto", hints=Hints(None, None, *bad))
-    with pytest.raises(dpsu.ParameterError, match="must not contain 'hints'"):
-        dpsu.select({}, [{"hints": Hints(None, None, *bad)}], epsilon=1, delta=0.01)
+        make_plan(
+            dpsu.Privacy(1, 0.01),
+            dpsu.Auto(),
+            dpsu.Users(),
+            dpsu.Items(),
+            hints=Hints(None, None, *bad),
+        )

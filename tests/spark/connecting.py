@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.support import flat
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -74,7 +76,7 @@ def main() -> None:
         df = spark.read.parquet(table)
         found = []
         for options in asked:
-            release = dpsu.spark.release(df, partitions=2, **options)
+            release = flat.spark_release(df, partitions=2, **options)
             rows = [list(row) for row in release.items.collect()]
             assert [row[0] for row in rows] == list(release.released.items)
             found.append(rows)

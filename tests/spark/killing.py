@@ -13,6 +13,8 @@ import threading
 import time
 from pathlib import Path
 
+from tests.support import flat
+
 
 def executors() -> list[int]:
     """Executors that descend from this process."""
@@ -39,8 +41,6 @@ def main() -> None:
     folder, table, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
-
-    import dpsu.spark
 
     settings = {
         "spark.ui.enabled": "false",
@@ -73,7 +73,7 @@ def main() -> None:
             time.sleep(0.01)
 
     threading.Thread(target=kill, daemon=True).start()
-    found = dpsu.spark.release(df, partitions=4, **options).released
+    found = flat.spark_release(df, partitions=4, **options).released
     print(json.dumps({"items": found.items, "killed": len(killed)}))
     spark.stop()
 

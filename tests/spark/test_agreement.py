@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
-from tests.support import clusters
+from tests.support import clusters, flat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,14 +27,18 @@ BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 def both(df: DataFrame, table: pa.Table, seed: int, **options: Any) -> dpsu.Release:
     """The release of the local engine, after comparing it with that of Spark."""
     partitions = options.pop("partitions", 3)
-    here = dpsu.release(table, insecure_seed=seed, **BUDGET, **options)
-    there = dpsu.spark.release(
+    here = flat.release(table, insecure_seed=seed, **BUDGET, **options)
+    there = flat.spark_release(
         df, insecure_seed=seed, partitions=partitions, **BUDGET, **options
     ).released
     assert there.items == here.items
     assert there.values.type == here.values.type
     assert there.plan == here.plan
-    assert there.report_json() == here.report_json()
+    facts = [json.loads(found.report_json()) for found in (here, there)]
+    # Each run is one of its own.
+    first, second = (told.pop("run") for told in facts)
+    assert first["id"] != second["id"]
+    assert facts[0] == facts[1]
     assert (there.counts is None) == (here.counts is None)
     if here.counts is not None and there.counts is not None:
         assert there.counts.to_pylist() == here.counts.to_pylist()
@@ -52,6 +58,31 @@ def test_every_mechanism_agrees(spark: SparkSession, nth: int) -> None:
         partitions = (1, 2, 3, 7)[seed]
         found += len(both(df, table, seed, mechanism=mechanism, partitions=partitions, **options))
     assert found > 3
+
+
+def test_an_approved_plan_runs_here_and_there(spark: SparkSession, tmp_path: Path) -> None:
+    table = clusters.random_table(np.random.default_rng(4), "text-text", 600)
+    made = dpsu.plan(mechanism=dpsu.Sips(rounds=2), insecure_seed=4, **BUDGET)
+    plan = dpsu.Plan.from_json(made.to_json())
+    frame = spark.createDataFrame(table)
+    with pytest.warns(dpsu.DataWarning, match="insecure_seed") as told:
+        here = dpsu.release(table, plan)
+    with pytest.warns(dpsu.DataWarning, match="insecure_seed") as told_there:
+        there = dpsu.spark.release(frame, plan, partitions=2)
+    assert {warning.filename for warning in [*told, *told_there]} == {__file__}
+    assert len(here) > 3
+    assert there.released == here
+    assert there.plan.hash == here.plan.hash == made.hash
+    with pytest.raises(dpsu.ParameterError, match="the plan decides epsilon"):
+        dpsu.spark.release(spark.createDataFrame(table), plan, epsilon=1)
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    private = dpsu.plan(mechanism=dpsu.Sips(rounds=2), **BUDGET)
+    paid = dpsu.spark.release(
+        spark.createDataFrame(table), private, partitions=2,
+        ledger=ledger.dataset("visits", budget=(9, 0.1)),
+    )  # fmt: skip
+    (entry,) = ledger.account("visits").releases
+    assert (entry.run, entry.plan_hash) == (paid.released.run.id, private.hash)
 
 
 def test_the_default_agrees(spark: SparkSession) -> None:
@@ -83,7 +114,7 @@ def test_integer_types_and_odd_names(spark: SparkSession) -> None:
     df = df.selectExpr("cast(user as smallint) as `a person`", "cast(item as int) as `it.em``s`")
     named = table.rename_columns(["a person", "it.em`s"])
     released = both(df, named, 6, mechanism="sips", user="a person", item="it.em`s")
-    found = dpsu.spark.release(
+    found = flat.spark_release(
         df, user="a person", item="it.em`s", mechanism="sips", insecure_seed=6, **BUDGET
     )
     assert found.items.columns == ["it.em`s"]
@@ -99,10 +130,10 @@ def test_rows_that_are_not_there(spark: SparkSession) -> None:
     with pytest.warns(dpsu.DataWarning, match="some rows have no 'user' or no 'item'"):
         both(df, rows, 1, mechanism="weighted-laplace")
     with pytest.raises(dpsu.DataError, match="some rows have no 'user'"):
-        dpsu.spark.release(df, strict=True, **BUDGET)
+        flat.spark_release(df, strict=True, **BUDGET)
     for mechanism in ("sieve", "weighted-gaussian"):
         with pytest.warns(dpsu.DataWarning, match="nothing can be released"):
-            empty = dpsu.spark.release(
+            empty = flat.spark_release(
                 df.limit(0), mechanism=mechanism, public_items=["p"], **BUDGET
             )
         assert empty.released.items == ("p",)
@@ -130,12 +161,12 @@ def test_skew(spark: SparkSession, mechanism: str) -> None:
     assert len(both(df, table, 3, partitions=4, **options)) > 300
 
 
-def test_the_release_does_not_depend_on_the_number_of_buckets(spark: SparkSession) -> None:
+def test_the_release_does_not_depend_on_the_number_of_partitions(spark: SparkSession) -> None:
     table = clusters.random_table(np.random.default_rng(7), "text-text")
     df = spark.createDataFrame(table)
     options: dict[str, Any] = {"mechanism": "sips", "insecure_seed": 1, **BUDGET}
     found = {
-        dpsu.spark.release(df, partitions=partitions, **options).released.items
+        flat.spark_release(df, partitions=partitions, **options).released.items
         for partitions in (1, 12, None)
     }
     assert len(found) == 1

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-import dpsu
 from tests.spark.test_costs_and_leaks import spelled
-from tests.support import clusters
+from tests.support import clusters, flat
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +38,7 @@ def test_over_a_connection(tmp_path: Path) -> None:
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["kind"].startswith("pyspark.sql.connect")
     for options, rows in zip(asked, told["found"], strict=True):
-        here = dpsu.release(table, **options)
+        here = flat.release(table, **options)
         assert [row[0] for row in rows] == list(here.items)
         if here.counts is not None:
             assert [row[1] for row in rows] == here.counts.to_pylist()
@@ -47,7 +46,7 @@ def test_over_a_connection(tmp_path: Path) -> None:
     assert "ü" not in told["refused"]
     logs = [path.read_bytes() for path in (tmp_path / "events").rglob("*") if path.is_file()]
     logs.append((tmp_path / "server.log").read_bytes())
-    assert any(b"dpsu_Deal" in log for log in logs)
+    assert any(b"dpsu_SendRows" in log for log in logs)
     for hexed in told["secrets"]:
         for secret in spelled(bytes.fromhex(hexed)):
             assert not any(secret in log for log in logs)

@@ -19,7 +19,7 @@ import dpsu
 import dpsu.spark
 from dpsu.engines.spark import query as engine
 from dpsu.randomness.keys import Key
-from tests.support import clusters
+from tests.support import clusters, flat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,12 +53,12 @@ def explained(frame: DataFrame, mode: str = "simple") -> str:
 
 
 def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> engine.Query:
-    plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism=mechanism, **options)
+    plan = flat.plan(epsilon=1, delta=1e-3, mechanism=mechanism, **options)
     return engine.query(rows, plan, key, partitions=3)
 
 
 @pytest.mark.parametrize(("mechanism", "options", "turns"), TURNS, ids=str)
-def test_two_exchanges_a_turn(
+def test_two_shuffles_a_round(
     rows: DataFrame, mechanism: str, options: dict[str, Any], turns: int
 ) -> None:
     plan = explained(query_of(rows, Key.from_os(), mechanism, **options).items())
@@ -69,7 +69,7 @@ def test_two_exchanges_a_turn(
     assert "InMemory" not in plan
 
 
-def test_counts_take_two_exchanges_more(rows: DataFrame) -> None:
+def test_counts_take_two_shuffles_more(rows: DataFrame) -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism="sips", counts=True)
     query = engine.query(rows, plan, Key.from_os(), partitions=3)
     told = explained(query.counts(pa.array(["a", "b"], pa.large_string())))
@@ -108,14 +108,16 @@ def test_the_key_shows_nowhere(spark: SparkSession, spark_folder: Path, rows: Da
         query = query_of(rows, key, mechanism, **options)
         frame = query.items()
         shown = "".join(explained(frame, mode) for mode in MODES).encode()
-        assert b"dpsu_Deal" in shown
+        assert b"dpsu_SendRows" in shown
         engine.run(query)
-        logs = written(spark_folder / "events", f"dpsu_{'Toss' if not options else 'Listen_3'}")
+        logs = written(
+            spark_folder / "events", f"dpsu_{'FlipCoins' if not options else 'Answer_3'}"
+        )
         for text in (shown, *logs):
             for secret in spelled(key.secret):
                 assert secret not in text
     # The search can find: the same spellings of what the log does contain.
-    assert next(spelled(b"dpsu_Deal")) in shown
+    assert next(spelled(b"dpsu_SendRows")) in shown
 
 
 def test_nothing_is_left_behind(spark: SparkSession, spark_folder: Path) -> None:
@@ -123,10 +125,14 @@ def test_nothing_is_left_behind(spark: SparkSession, spark_folder: Path) -> None
     marked = [f"marked item {k}" for k in range(50)]
     table = pa.table({"user": list(range(2000)), "item": [marked[k % 50] for k in range(2000)]})
     df = spark.createDataFrame(table)
-    dpsu.spark.release(df, epsilon=1, delta=1e-3, rounds=4, partitions=3, counts=True)
+    dpsu.spark.release(
+        df, epsilon=1, delta=1e-3, mechanism=dpsu.Sieve(rounds=4), partitions=3, counts=True
+    )
     failing = df.selectExpr("cast(item as int) as user", "item")
     with pytest.raises(dpsu.DataError):
-        dpsu.spark.release(failing, epsilon=1, delta=1e-3, rounds=4, partitions=3)
+        dpsu.spark.release(
+            failing, epsilon=1, delta=1e-3, mechanism=dpsu.Sieve(rounds=4), partitions=3
+        )
     gc.collect()
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
     assert spark.catalog.listTables() == []
@@ -148,17 +154,17 @@ def test_errors_tell_nothing_of_the_data(
     not_text = rows.selectExpr("user", "cast(concat(item, x'ff') as string) as item")
     for mechanism in ("sips", "weighted-gaussian"):
         with pytest.raises(dpsu.DataError, match="could not finish the job") as caught:
-            dpsu.spark.release(broken, mechanism=mechanism, **options)
-        tell_nothing(caught.value, secret)
+            flat.spark_release(broken, mechanism=mechanism, **options)
+        report_nothing(caught.value, secret)
     with pytest.raises(dpsu.DataError, match="some rows have no 'user' or no 'item'") as caught:
-        dpsu.spark.release(not_text, mechanism="sips", strict=True, **options)
-    tell_nothing(caught.value, secret)
+        flat.spark_release(not_text, mechanism="sips", strict=True, **options)
+    report_nothing(caught.value, secret)
     # PySpark logs some errors, cells and all, before it raises them.
     printed = capfd.readouterr()
     assert secret not in printed.out + printed.err
 
 
-def tell_nothing(error: BaseException, secret: str) -> None:
+def report_nothing(error: BaseException, secret: str) -> None:
     seen: BaseException | None = error
     while seen is not None:
         assert secret not in repr(seen)

@@ -18,7 +18,7 @@ import dpsu.spark
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.spark import query as engine
 from tests.spark import flaky
-from tests.support import clusters
+from tests.support import clusters, flat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ def test_a_task_of_every_stage_dies_on_the_way(
         **options,
         **BUDGET,
     }
-    expected = dpsu.release(table, **given).items
+    expected = flat.release(table, **given).items
     attempts: list[Any] = []
 
     def made(step: Any) -> Any:
@@ -69,7 +69,7 @@ def test_a_task_of_every_stage_dies_on_the_way(
         return flaky.Flaky(Guarded(step), killed=killed)
 
     monkeypatch.setattr(engine, "Guarded", made)
-    assert dpsu.spark.release(df, partitions=2, **given).released.items == expected
+    assert flat.spark_release(df, partitions=2, **given).released.items == expected
     assert len(attempts) >= 3
     assert len(expected) > 3
 
@@ -91,8 +91,8 @@ def test_a_job_that_dies_releases_nothing(
         "cast(user as bigint) as user", "item"
     )
     with pytest.raises(dpsu.DataError, match="nothing was released"):
-        dpsu.spark.release(dying, partitions=2, rounds=4, **BUDGET)
-    assert len(dpsu.spark.release(df, partitions=2, rounds=4, **BUDGET).released) == 5
+        flat.spark_release(dying, partitions=2, rounds=4, **BUDGET)
+    assert len(flat.spark_release(df, partitions=2, rounds=4, **BUDGET).released) == 5
     assert len(set(keys)) == 2
 
 
@@ -109,4 +109,4 @@ def test_an_executor_is_killed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["killed"] == 1
-    assert tuple(told["items"]) == dpsu.release(table, **given).items
+    assert tuple(told["items"]) == flat.release(table, **given).items

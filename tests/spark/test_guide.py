@@ -12,6 +12,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
+from tests.support import flat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,14 +46,14 @@ def test_a_release_is_on_record_before_it_runs(spark: SparkSession, tmp_path: Pa
     # Names and types are looked at before the charge.
     for wrong in ({"user": "persn"}, {"user": "product"}):
         with pytest.raises(dpsu.ParameterError):
-            dpsu.spark.release(frame, budget=(2, 1e-5), **(options | wrong))
+            flat.spark_release(frame, budget=(2, 1e-5), **(options | wrong))
     assert not ledger.path.exists()
-    done = dpsu.spark.release(frame, budget=(2, 1e-5), **options)
+    done = flat.spark_release(frame, budget=(2, 1e-5), **options)
     assert done.private
     # A job that dies is charged too, and one beyond the budget never starts.
     dying = frame.selectExpr("assert_true(person < 0) as person", "product")
     with pytest.raises(dpsu.DataError):
-        dpsu.spark.release(dying, **options)
+        flat.spark_release(dying, **options)
     assert [entry.state for entry in ledger.account("visits").releases] == ["done", "unfinished"]
     with pytest.raises(dpsu.BudgetError):
-        dpsu.spark.release(frame, **options)
+        flat.spark_release(frame, **options)

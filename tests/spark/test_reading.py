@@ -12,6 +12,7 @@ import pytest
 import dpsu
 import dpsu.spark
 from dpsu.engines.spark.reading import open_frame
+from tests.support import flat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,9 +35,9 @@ def test_cells_are_text(spark: SparkSession, tmp_path: Path, suffix: str) -> Non
     frame = open_frame(spark, [str(tmp_path)], None)
     assert frame.dtypes == [("user", "string"), ("item", "string")]
     with pytest.warns(dpsu.DataWarning, match="some rows have no"):
-        here = dpsu.release(tmp_path, **SEEDED)
+        here = flat.release(tmp_path, **SEEDED)
     with pytest.warns(dpsu.DataWarning, match="some rows have no"):
-        there = dpsu.spark.release(frame, partitions=2, **SEEDED)
+        there = flat.spark_release(frame, partitions=2, **SEEDED)
     assert there.released.items == here.items
     assert set(here) == {'a "b"', "x\ny", "", "007", "é", " padded ", "a,b", "NA", "null"}
 
@@ -50,13 +51,13 @@ def test_rows_that_are_none_are_ignored_as_on_one_machine(
     path = tmp_path / "rows.csv"
     path.write_text("user,item\n" + "\n".join(rows) + "\n")
     with pytest.warns(dpsu.DataWarning, match="too few or too many"):
-        here = dpsu.release(path, **SEEDED)
+        here = flat.release(path, **SEEDED)
     frame = open_frame(spark, [str(path)], None)
     with pytest.warns(dpsu.DataWarning, match="some rows have no"):
-        there = dpsu.spark.release(frame, partitions=2, **SEEDED)
+        there = flat.spark_release(frame, partitions=2, **SEEDED)
     assert there.released.items == here.items == ("i0", "i1", "i2", "i3")
     with pytest.raises(dpsu.DataError, match="some rows have no"):
-        dpsu.spark.release(frame, partitions=2, strict=True, **SEEDED)
+        flat.spark_release(frame, partitions=2, strict=True, **SEEDED)
 
 
 TEXTS = ["7", "007", "-0", "7\n", "-9223372036854775808", "9223372036854775808", "x", "12", None]
@@ -76,9 +77,9 @@ def test_declared_types_as_on_one_machine(spark: SparkSession, column: str, type
     table = pa.table({"user": [str(k // 9) for k in range(len(items))], "item": items})
     options = SEEDED | {"user_type": "integer", "item_type": type_}
     with pytest.warns(dpsu.DataWarning):
-        here = dpsu.release(table, **options)
+        here = flat.release(table, **options)
     with pytest.warns(dpsu.DataWarning):
-        there = dpsu.spark.release(spark.createDataFrame(table), partitions=2, **options)
+        there = flat.spark_release(spark.createDataFrame(table), partitions=2, **options)
     assert len(here) > 1
     assert there.released.items == here.items
     assert there.released.values.type == here.values.type
@@ -89,7 +90,7 @@ def test_columns_in_another_order_are_not_mistaken(spark: SparkSession, tmp_path
     (tmp_path / "1.csv").write_text("user,item\n1,a\n")
     (tmp_path / "2.csv").write_text("item,user\na,1\n")
     with pytest.raises(dpsu.DataError, match="could not finish"):
-        dpsu.spark.release(open_frame(spark, [str(tmp_path)], None), partitions=1, **SEEDED)
+        flat.spark_release(open_frame(spark, [str(tmp_path)], None), partitions=1, **SEEDED)
 
 
 def test_tables_and_parquet(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
+from tests.support import flat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
 def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
     df = spark.createDataFrame([(1, "a")], "user int, item string")
     with pytest.raises(dpsu.ParameterError, match=r"one after the other.*choose sieve"):
-        dpsu.spark.release(df, mechanism=mechanism, **BUDGET)
+        flat.spark_release(df, mechanism=mechanism, **BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_refusals(
 ) -> None:
     df = spark.createDataFrame([], columns)
     with pytest.raises(error, match=words):
-        dpsu.spark.release(df, **BUDGET, **options)
+        flat.spark_release(df, **BUDGET, **options)
 
 
 @pytest.mark.parametrize("columns", ["user int, items string", "user int, item double"])
@@ -55,22 +56,22 @@ def test_schemas_are_refused_before_a_ledger_is_charged(
     df = spark.createDataFrame([], columns)
     ledger = tmp_path / "ledger.db"
     with pytest.raises((dpsu.ParameterError, dpsu.DataError)):
-        dpsu.spark.release(df, ledger=ledger, dataset="d", budget=(2, 1e-2), **BUDGET)
+        flat.spark_release(df, ledger=ledger, dataset="d", budget=(2, 1e-2), **BUDGET)
     assert not ledger.exists()
 
 
 def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
     df = spark.createDataFrame([], "user int, item string")
     with pytest.raises(dpsu.ParameterError, match=r"dpsu\.spark\.release"):
-        dpsu.release(df, **BUDGET)
+        flat.release(df, **BUDGET)
     with pytest.raises(dpsu.ParameterError, match=r"dpsu\.release takes other data"):
-        dpsu.spark.release({1: ["a"]}, **BUDGET)  # type: ignore[arg-type]
+        flat.spark_release({1: ["a"]}, **BUDGET)
 
 
 def test_ambiguous_columns(spark: SparkSession) -> None:
     df = spark.createDataFrame([], "user int, item string, ITEM string")
     with pytest.raises(dpsu.DataError, match="AMBIGUOUS"):
-        dpsu.spark.release(df, **BUDGET)
+        flat.spark_release(df, **BUDGET)
 
 
 def test_nothing_of_spark_is_imported_unasked() -> None:

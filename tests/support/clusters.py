@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpsu.engines.cluster.conversations import course_of
+from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import arrived, sent
-from dpsu.engines.cluster.rounds import Ask, Listen
-from dpsu.engines.cluster.steps import Deal, Job, Toss, Weigh
+from dpsu.engines.cluster.rounds import Answer, Ask
+from dpsu.engines.cluster.steps import FlipCoins, Job, SendRows, Weigh
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.
@@ -29,13 +29,13 @@ OFFERED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def exchanged(batches: Iterable[pa.RecordBatch], tasks: int, rng: random.Random) -> list[Batches]:
-    """Parcels of each bucket together, in any order; a task may have several buckets."""
-    parcels = list(arrived(batches))
-    rng.shuffle(parcels)
+def shuffled(batches: Iterable[pa.RecordBatch], tasks: int, rng: random.Random) -> list[Batches]:
+    """Messages of each partition together, in any order; a task may have several partitions."""
+    messages = list(arrived(batches))
+    rng.shuffle(messages)
     parts: list[list] = [[] for _ in range(tasks)]  # type: ignore[type-arg]
-    for parcel in parcels:
-        parts[parcel.to % tasks].append(parcel)
+    for message in messages:
+        parts[message.to % tasks].append(message)
     return [list(sent(part)) for part in parts]
 
 
@@ -43,23 +43,25 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
     """Sorted items, as the steps release them."""
     size = max(1, -(-len(table) // tasks))
     parts = [table.slice(first, size) for first in range(0, len(table), size)]
-    dealt = [batch for part in parts for batch in Deal(job)(iter(part.to_batches(max_chunksize=7)))]
-    now = exchanged(dealt, tasks, rng)
-    course = course_of(job.plan)
-    if course is None:
+    received = [
+        batch for part in parts for batch in SendRows(job)(iter(part.to_batches(max_chunksize=7)))
+    ]
+    now = shuffled(received, tasks, rng)
+    conversation = conversation_of(job.plan)
+    if conversation is None:
         given = [batch for part in now for batch in Weigh(job)(iter(part))]
         sums = pa.Table.from_batches(given).group_by("item").aggregate([("number", "sum")])
-        found = list(Toss(job)(iter(sums.combine_chunks().to_batches())))
+        found = list(FlipCoins(job)(iter(sums.combine_chunks().to_batches())))
     else:
-        for turn in range(course.turns):
-            asked = [b for part in now for b in Ask(job, course, turn)(iter(part))]
+        for round_number in range(conversation.rounds):
+            asked = [b for part in now for b in Ask(job, conversation, round_number)(iter(part))]
             found = [
                 b
-                for part in exchanged(asked, tasks, rng)
-                for b in Listen(job, course, turn)(iter(part))
+                for part in shuffled(asked, tasks, rng)
+                for b in Answer(job, conversation, round_number)(iter(part))
             ]
-            if turn + 1 < course.turns:
-                now = exchanged(found, tasks, rng)
+            if round_number + 1 < conversation.rounds:
+                now = shuffled(found, tasks, rng)
     return sorted(item for batch in found for item in batch.column(0).to_pylist())
 
 

@@ -9,23 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from dpsu.contributions.cells import Column
 from dpsu.contributions.grouped import Contributions
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.pairs import Rows, intern
 from dpsu.engines import local
 from dpsu.inputs import public
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items
 from dpsu.inputs.reading import read
-from dpsu.plans.mechanisms import CALIBRATIONS, MECHANISMS, UNPUBLISHED
+from dpsu.options import options_of
+from dpsu.plans.mechanisms import MECHANISMS, Design, mechanism
+from dpsu.plans.mechanisms.base import CALIBRATIONS
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER
 from dpsu.policies import Policy
+from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 
 Users = list[list[int]]
 
+# Mechanisms that weigh pairs of a user and an item; ngrams reads texts.
+OF_PAIRS = [name for name, kind in MECHANISMS.items() if not kind.by_length]
+UNPUBLISHED = [name for name in OF_PAIRS if "calibration" not in options_of(MECHANISMS[name])]
 CALIBRATED = [
     (name, calibration)
-    for name in MECHANISMS
+    for name in OF_PAIRS
     for calibration in CALIBRATIONS
     if calibration == "tight" or name not in UNPUBLISHED
 ]
@@ -40,6 +46,16 @@ def listed_users(rows: Rows) -> list[str]:
     """The user of each row of what was read in one part."""
     (part,) = rows.parts
     return [str(user) for user in part()[0].to_pylist()]
+
+
+def design_of(name: str, calibration: str, privacy: Privacy, max_items: int | None) -> Design:
+    """What a mechanism decides."""
+    options: dict[str, Any] = {"max_items": max_items}
+    if name not in UNPUBLISHED:
+        options["calibration"] = calibration
+    if name == "greedy":
+        options["allow_unproven"] = True
+    return mechanism(name, **options).design(privacy, Items())
 
 
 def random_users(
@@ -84,7 +100,7 @@ def weights_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = read(
-            data, user="user", item="item", count=None, counted=plan.order == "count", key=key,
+            data, user="user", item="item", count=None, with_repeats=plan.order == "repeats", key=key,
             types=types_of(data),
         )  # fmt: skip
         pairs = intern(rows)

@@ -28,20 +28,21 @@ from dpsu.runtime.writing import write_text
 
 DATASET, BUDGET = "visits", (50.0, 0.01)
 Act = Callable[[Path, Path], None]
+RUN = "5e" * 16
 PLAN = dpsu.plan(epsilon=0.001, delta=1e-9, mechanism="policy-laplace")
 
 
 def spend(ledger: Path, outputs: Path) -> None:
     """One release without the release."""
-    with Ledger(ledger).spending(DATASET, budget=BUDGET) as spending:
-        spending.charge(PLAN)
+    with Ledger(ledger).dataset(DATASET, budget=BUDGET) as spending:
+        spending.charge(PLAN, run=RUN)
         write_text(outputs / f"{spending._open[-1]}.txt", "an item\n")
 
 
 def fail(ledger: Path, outputs: Path) -> None:
     """One release that ends after the charge and before it reads anything."""
-    with suppress(ZeroDivisionError), Ledger(ledger).spending(DATASET, budget=BUDGET) as spending:
-        with spending.charged(PLAN):
+    with suppress(ZeroDivisionError), Ledger(ledger).dataset(DATASET, budget=BUDGET) as spending:
+        with spending.charged(PLAN, run=RUN):
             raise ZeroDivisionError
         write_text(outputs / "never.txt", "an item\n")
 

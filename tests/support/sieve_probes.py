@@ -1,8 +1,8 @@
-"""The sieve once more, look by look, with every wrong turn that is known to leak; and its law.
+"""The sieve once more, round by round, with every wrong turn that is known to leak; and its law.
 
 `run` is a second reading of the mechanism. Without a trap it must agree with the shipped one; with
 a trap it is what the shipped one must not become. `distribution` integrates over the noise: all
-looks but the last by enumeration of rounded noise, the last in closed form.
+rounds but the last by enumeration of rounded noise, the last in closed form.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids, integers
-from dpsu.engines.local_rounds import LocalLooks
+from dpsu.engines.local_rounds import LocalRounds
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness.keys import Key
 from dpsu.rounds.evidence import Evidence
-from dpsu.rounds.sieve import Look, SieveRounds
+from dpsu.rounds.sieve import Round, SieveRounds
 
 Noise = Callable[[int], np.ndarray]
 
@@ -29,7 +29,7 @@ TRAPS = (
     "sets of the first phase count in the second",
     "positive weight instead of membership",
     "evidence of the first phase counts in the second",
-    "sets are chosen anew in every look",
+    "sets are chosen anew in every round",
     "another noise decides",
     "no noise without weight",
     "rounds are numbered anew in the second phase",
@@ -37,7 +37,7 @@ TRAPS = (
 KEY = Key.from_insecure_seed(11)
 
 
-def looks_of(users: list[list[int]], n_items: int) -> LocalLooks:
+def engine_of(users: list[list[int]], n_items: int) -> LocalRounds:
     """An engine for users with small sets; user u keeps its id whoever else is there."""
     sizes = [len(held) for held in users]
     stop = np.cumsum(sizes).astype(np.int64)
@@ -45,75 +45,79 @@ def looks_of(users: list[list[int]], n_items: int) -> LocalLooks:
     items = np.array([i for held in users for i in sorted(held)], np.int32)
     contributions = Contributions(start, stop, items, None, n_items)
     ids = Ids(integers(np.arange(len(users), dtype=np.int64)))
-    return LocalLooks(contributions, ids, Ids(integers(np.arange(n_items))), KEY)
+    return LocalRounds(contributions, ids, Ids(integers(np.arange(n_items))), KEY)
 
 
 def run(
     sieve: SieveRounds,
-    make_looks: Callable[[], LocalLooks],
+    make_engine: Callable[[], LocalRounds],
     noise: Noise,
     n_items: int,
     trap: str | None = None,
     *,
     before_last: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Released items; and, `before_last`, evidence, weights and presence at the last look."""
+    """Released items; and, `before_last`, evidence, weights and presence at the last round."""
     unit = float(1 << sieve.fraction_bits)
-    heard, looks = Evidence(sieve, n_items), make_looks()
-    asked = list(sieve.looks())
+    evidence, engine = Evidence(sieve, n_items), make_engine()
+    asked = list(sieve.rounds())
     weights, earlier = np.zeros(n_items, np.int64), np.zeros(n_items, bool)
-    for look in asked:
-        phase = look.phase
-        attention = heard.attention(look)
-        anew = trap == "sets are chosen anew in every look" and look.round > 0
-        if look.place == 0 or anew:
+    for this_round in asked:
+        phase = this_round.phase
+        attention = evidence.attention(this_round)
+        anew = trap == "sets are chosen anew in every round" and this_round.number > 0
+        if this_round.place == 0 or anew:
             if anew:
-                looks = make_looks()
-                looks.choose(sieve.phases[0].max_items, None)
-            chosen = looks.choose(phase.max_items, None if look.round == 0 else attention)
-            total = heard._total.copy()
+                engine = make_engine()
+                engine.choose(sieve.phases[0].max_items, None)
+            chosen = engine.choose(phase.max_items, None if this_round.number == 0 else attention)
+            total = evidence._total.copy()
             present = chosen
             if trap == "sets of the first phase count in the second":
                 present = chosen | earlier
                 earlier = chosen
-            heard.begin(present)
-            if anew and look.place > 0:
-                heard._total[:] = total
+            evidence.begin(present)
+            if anew and this_round.place > 0:
+                evidence._total[:] = total
             if trap == "evidence of the first phase counts in the second":
-                heard._total[:] = total
+                evidence._total[:] = total
         caps = phase.caps(sieve.sigma, unit)
-        weights = looks.attend(attention, caps, phase.shapes[look.place], unit, look.round)
+        weights = engine.attend(
+            attention, caps, phase.shapes[this_round.place], unit, this_round.number
+        )
         if trap == "positive weight instead of membership":
-            heard._present = weights > 0
-        if before_last and look is asked[-1]:
+            evidence._present = weights > 0
+        if before_last and this_round is asked[-1]:
             break
         number = (
-            look.place if trap == "rounds are numbered anew in the second phase" else look.round
+            this_round.place
+            if trap == "rounds are numbered anew in the second phase"
+            else this_round.number
         )
         drawn = noise(number)
         if trap == "no noise without weight":
             drawn = np.where(weights > 0, drawn, 0)
         if trap == "another noise decides":
-            _decide_apart(heard, look, weights, drawn, noise(number + 1000), attention)
+            _decide_apart(evidence, this_round, weights, drawn, noise(number + 1000), attention)
         else:
-            heard.hear(look, weights + drawn, attention)
-    return heard.released, heard._total, weights, heard._present
+            evidence.update(this_round, weights + drawn, attention)
+    return evidence.released, evidence._total, weights, evidence._present
 
 
 def _decide_apart(
-    heard: Evidence,
-    look: Look,
+    evidence: Evidence,
+    this_round: Round,
     weights: np.ndarray,
     steering: np.ndarray,
     deciding: np.ndarray,
     attention: np.ndarray,
 ) -> None:
-    before, total = heard.released.copy(), heard._total.copy()
-    heard.hear(look, weights + deciding, attention)
-    released, decided = heard.released.copy(), heard._total.copy()
-    heard.released[:], heard._total[:] = before, total
-    heard.hear(look, weights + steering, attention)
-    heard.released[:], heard._total[:] = released, decided
+    before, total = evidence.released.copy(), evidence._total.copy()
+    evidence.update(this_round, weights + deciding, attention)
+    released, decided = evidence.released.copy(), evidence._total.copy()
+    evidence.released[:], evidence._total[:] = before, total
+    evidence.update(this_round, weights + steering, attention)
+    evidence.released[:], evidence._total[:] = released, decided
 
 
 def scaled(sieve: SieveRounds, trap: str | None) -> SieveRounds:
@@ -129,10 +133,10 @@ def distribution(
 ) -> dict[frozenset[int], float]:
     """Probability of every released set, by copies of the database, one for each path of noise."""
     sieve = scaled(sieve, trap)
-    looks = list(sieve.looks())
+    rounds = list(sieve.rounds())
     cells = []
-    for look in looks[:-1]:
-        scale = sieve.scale(look)
+    for this_round in rounds[:-1]:
+        scale = sieve.scale(this_round)
         most = math.ceil(6.0 * scale)
         values = np.arange(-most, most + 1)
         chances = [upper_tail((v - 0.5) / scale) - upper_tail((v + 0.5) / scale) for v in values]
@@ -155,7 +159,7 @@ def distribution(
     released, total, weights, present = run(
         sieve, rows, noise, copies * n_items, trap, before_last=True
     )
-    last = looks[-1]
+    last = rounds[-1]
     share, bound = last.phase.shares[last.place], last.phase.boundary[last.place]
     needed = (bound - total) / share * float(1 << sieve.fraction_bits) - weights
     scale = sieve.scale(last)
@@ -168,7 +172,7 @@ def distribution(
     return law
 
 
-def _copied(users: list[list[int]], n_items: int, copies: int) -> Callable[[], LocalLooks]:
+def _copied(users: list[list[int]], n_items: int, copies: int) -> Callable[[], LocalRounds]:
     sizes = np.tile([len(held) for held in users], copies)
     stop = np.cumsum(sizes).astype(np.int64)
     one = np.array([i for held in users for i in sorted(held)], np.int64)
@@ -177,9 +181,9 @@ def _copied(users: list[list[int]], n_items: int, copies: int) -> Callable[[], L
     user_ids = Ids(integers(np.tile(np.arange(len(users), dtype=np.int64), copies)))
     item_ids = Ids(integers(np.tile(np.arange(n_items, dtype=np.int64), copies)))
 
-    def make() -> LocalLooks:
+    def make() -> LocalRounds:
         held = Contributions(stop - sizes, stop.copy(), items.copy(), None, copies * n_items)
-        return LocalLooks(held, user_ids, item_ids, KEY)
+        return LocalRounds(held, user_ids, item_ids, KEY)
 
     return make
 

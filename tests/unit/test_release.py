@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import os
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import dpsu
 from dpsu.contributions import grouped as contributions
 from dpsu.runtime import writing
+from tests.support import flat
 
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
@@ -25,7 +27,7 @@ ODD = ["zebra", "Äpfel", "a,b", 'quo"te', "two\nlines", "back\\slash", " space 
 
 @pytest.fixture(scope="module")
 def result() -> dpsu.Release:
-    return dpsu.release(
+    return flat.release(
         {u: [*ODD, f"rare {u}"] for u in range(400)}, item="word", epsilon=2, delta=1e-9, **SURE
     )
 
@@ -33,7 +35,15 @@ def result() -> dpsu.Release:
 @pytest.fixture(scope="module")
 def numbers() -> dpsu.Release:
     data = {u: [100, 9, -5] for u in range(300)}
-    return dpsu.release(data, epsilon=2, delta=1e-9, item_type="integer", **SURE)
+    return flat.release(data, epsilon=2, delta=1e-9, item_type="integer", **SURE)
+
+
+def test_releases_take_few_parameters() -> None:
+    """Whatever else can be typed belongs to a mechanism, to columns, or to a plan."""
+    assert len(inspect.signature(dpsu.release).parameters) - len(["data"]) <= 16
+    assert len(inspect.signature(dpsu.plan).parameters) <= 8
+    for door in (dpsu.spark.release, dpsu.select, dpsu.compare, dpsu.forecast, dpsu.audit):
+        assert len(inspect.signature(door).parameters) <= 16
 
 
 def test_items_are_sorted_and_behave_like_a_set(
@@ -128,7 +138,7 @@ def test_seeded_and_unproven_releases_are_marked() -> None:
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
         seeded = dpsu.release(data, epsilon=1, delta=1e-5, insecure_seed=1)
     unproven = dpsu.release(
-        data, epsilon=1, delta=1e-5, mechanism="greedy", calibration="paper", allow_unproven=True
+        data, epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(calibration="paper", allow_unproven=True)
     )
     for marked in (seeded, unproven):
         assert not marked.private
@@ -158,7 +168,7 @@ def test_progress_is_told() -> None:
 
 
 def test_users_are_told_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributions, "ROWS_IN_STRETCH", 10)
+    monkeypatch.setattr(contributions, "ROWS_PER_REPORT", 10)
     told: list[int] = []
     data = {u: ["a", "b"] for u in range(50)}
     dpsu.release(

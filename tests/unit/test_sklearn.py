@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,3 +203,29 @@ def test_groups_of_missing_integers() -> None:
     people = pd.Series([None, *(k // 2 for k in range(1999))], dtype="Int64")
     with pytest.warns(dpsu.DataWarning, match="have no 'group'"):
         PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=people)
+
+
+def test_a_fit_is_charged_before_it_reads(tmp_path: Path) -> None:
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    account = ledger.dataset("posts", budget=(3, 1e-5))
+    made = fitted(ledger=account, mechanism="weighted-laplace")
+    assert made.get_feature_names_out().tolist() == WORDS
+    (entry,) = ledger.account("posts").releases
+    assert (entry.state, entry.mechanism) == ("done", "weighted-laplace")
+    assert entry.run == made.release_.run.id
+    assert entry.plan_hash == made.release_.plan.hash
+    assert made.release_.run.dataset == "posts"
+    # Copies spend from the same ledger, and what was learned can be kept by whoever has none.
+    for copied in (clone(made), pickle.loads(pickle.dumps(clone(made)))):
+        with pytest.raises(dpsu.BudgetError):
+            copied.fit(TEXTS, groups=PEOPLE)
+        assert not hasattr(copied, "release_")
+    assert pickle.loads(pickle.dumps(made)).vocabulary_ == made.vocabulary_
+    assert len(ledger.account("posts").releases) == 1
+    with pytest.raises(dpsu.ParameterError, match="needs the name under which releases add up"):
+        fitted(ledger=ledger)
+    with pytest.raises(dpsu.ParameterError, match="one for each"):
+        PrivateVocabulary(3.0, 1e-5, ledger=ledger.dataset("new", budget=(3, 1e-5))).fit(
+            TEXTS, groups=PEOPLE[1:]
+        )
+    assert ledger.datasets() == ["posts"]

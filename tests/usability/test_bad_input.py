@@ -6,6 +6,8 @@ import gzip
 import math
 import traceback
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
+from tests.support import flat
 
 MARK = "Geheimnis"
 GOOD = {u: ["a", "b"] for u in range(50)}
@@ -37,7 +40,7 @@ def everything_said(error: BaseException) -> str:
 def refused(data: Any, words: str, kind: type[Exception] = dpsu.DataError, **options: Any) -> None:
     options = {"epsilon": 1.0, "delta": 1e-5} | options
     with pytest.raises(kind, match=words) as caught:
-        dpsu.release(data, **options)
+        flat.release(data, **options)
     assert MARK not in everything_said(caught.value)
 
 
@@ -46,16 +49,16 @@ def refused(data: Any, words: str, kind: type[Exception] = dpsu.DataError, **opt
     [
         ("epsilon", 0), ("epsilon", -1.0), ("epsilon", math.nan), ("epsilon", math.inf),
         ("epsilon", "1"), ("epsilon", 51), ("epsilon", True), ("delta", 0), ("delta", 0.6),
-        ("delta", 1), ("delta", math.nan), ("delta", -1e-9), ("delta", None),
+        ("delta", 1), ("delta", math.nan), ("delta", -1e-9),
         ("max_items", 0), ("max_items", 2.5), ("max_items", 10**9), ("alpha", -1), ("alpha", math.nan),
         ("cutoff", 0.5), ("cutoff", math.inf), ("passes", 0), ("passes", 1.5),
         ("rounds", 0), ("rounds", 101), ("rounds", 2.5), ("scout_items", -1), ("scout_items", 1.5),
-        ("insecure_seed", 0.5), ("calibration", "loose"), ("mechanism", "policy"),
+        ("insecure_seed", 0.5), ("calibration", "loose"),
     ],
 )  # fmt: skip
 def test_options_out_of_range(option: str, value: Any) -> None:
     options = {option: value}
-    if option in ("alpha", "cutoff", "passes"):
+    if option in ("alpha", "cutoff", "passes", "calibration"):
         options |= {"mechanism": "policy-gaussian"}
     refused(GOOD, f"{option}={value!r}", dpsu.ParameterError, **options)
 
@@ -63,7 +66,8 @@ def test_options_out_of_range(option: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "option"),
     [
-        ("policy-gaussian", {"count": "n"}), ("policy-gaussian", {"order": "hash"}),
+        ("policy-gaussian", {"order": "hash"}),
+        ("sieve", {"calibration": "paper"}), ("reroute", {"calibration": "paper"}),
         ("sieve", {"prior": {"a": 1}}), ("sips", {"prior": {"a": 1}}),
         ("weighted-gaussian", {"alpha": 3.0}),
         ("weighted-laplace", {"cutoff": 3.0}), ("count-gaussian", {"passes": 2}),
@@ -87,14 +91,15 @@ def test_options_a_mechanism_does_not_have(mechanism: str, option: dict[str, Any
         ("at least max_items=300", {"scout_items": 20}),
         ("only with max_items", {"mechanism": "policy-laplace", "prior": {"a": 1}}),
         ("wordfreq knows no language 'xx'", {"mechanism": "greedy", "prior": "wordfreq:xx"}),
-        ("no published thresholds", {"calibration": "paper"}),
-        ("no published thresholds", {"calibration": "paper", "mechanism": "reroute"}),
-        ("passes must be 1", {"mechanism": "greedy", "passes": 2}),
+        ("policy-gaussian makes no use of repeats='n' here; drop it, or choose greedy",
+         {"mechanism": "policy-gaussian", "repeats": "n"}),
+        ("passes=2 must be 1", {"mechanism": "greedy", "passes": 2}),
         ("needs a prior", {"mechanism": "greedy", "order": "popular"}),
         ("needs expected_users", {"mechanism": "greedy", "order": "scarce", "prior": {"a": 1}}),
         ("no use of a prior", {"mechanism": "greedy", "order": "hash", "prior": {"a": 1}}),
         ("no use of expected_users", {"mechanism": "greedy", "expected_users": 5}),
-        ("no use of local counts", {"mechanism": "greedy", "order": "hash", "count": "n"}),
+        ("greedy makes no use of repeats='n' here; drop it, or choose order='repeats'",
+         {"mechanism": "greedy", "order": "hash", "repeats": "n"}),
         ("order='best'", {"mechanism": "greedy", "order": "best"}),
         ("prior has numbers", {"mechanism": "greedy", "prior": {"a": -1}}),
         ("prior is empty", {"mechanism": "greedy", "prior": {}}),
@@ -106,6 +111,27 @@ def test_options_a_mechanism_does_not_have(mechanism: str, option: dict[str, Any
 )  # fmt: skip
 def test_options_that_do_not_fit_each_other(words: str, options: dict[str, Any]) -> None:
     refused(GOOD, words, dpsu.ParameterError, **options)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("mechanism='policy' is not one of count-laplace, .* sieve", {"mechanism": "policy"}),
+        ("mechanism is the class Sieve; make one: dpsu.Sieve()", {"mechanism": dpsu.Sieve}),
+        ("mechanism=5 is not one of", {"mechanism": 5}),
+        ("delta is missing; give epsilon and delta, or a plan", {"delta": None}),
+        ("epsilon is missing; give epsilon and delta, or a plan", {"epsilon": None}),
+        ("prior is an option of mechanisms: mechanism=dpsu.Greedy", {"prior": {"a": 1}}),
+        ("counts=2 is neither True nor False nor dpsu.Counts()", {"counts": 2}),
+        ("strict='no' is neither True nor False", {"strict": "no"}),
+        ("plan is a dict; give what dpsu.plan returned", {"plan": {"epsilon": 1}}),
+        ("user must be the name of a column as text, not a int", {"user": 5}),
+        ("item must be the name of a column as text, not a list", {"item": ["a", "b"]}),
+    ],
+)
+def test_what_is_no_option_is_refused(words: str, options: dict[str, Any]) -> None:
+    with pytest.raises(dpsu.ParameterError, match=words):
+        dpsu.release(GOOD, **({"epsilon": 1.0, "delta": 1e-5} | options))
 
 
 def test_missing_column_names_the_nearest() -> None:
@@ -209,10 +235,7 @@ def test_counts_that_do_not_count() -> None:
     refused(floats, "must be integers", mechanism="greedy", count="n")
     for text in (False, True):
         with pytest.warns(dpsu.DataWarning, match="no positive 'n'"):
-            dpsu.release(
-            table.append_column("n", pa.array(["0", MARK, "5"] if text else [0, None, 5])),
-            epsilon=1, delta=1e-5, mechanism="greedy", count="n",
-        )  # fmt: skip
+            dpsu.release(table.append_column("n", pa.array(["0", MARK, "5"] if text else [0, None, 5])), epsilon=1, delta=1e-5, mechanism="greedy", item=dpsu.Items(repeats="n"))  # fmt: skip
     refused(GOOD, "names a column", dpsu.ParameterError, mechanism="greedy", count="n")
 
 
@@ -222,20 +245,18 @@ def test_one_user_per_row_is_questioned() -> None:
         dpsu.release(table, epsilon=1, delta=1e-5)
 
 
-def test_more_users_than_the_proof_covers(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dpsu.plans.mechanisms as mechanisms
-
-    monkeypatch.setattr(mechanisms, "MAX_USERS", 10)
-    monkeypatch.setattr(mechanisms, "FEWEST_USERS", 1)
+def test_more_users_than_the_proof_covers() -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-5)
+    plan = replace(plan, design=replace(plan.design, max_users=10))
     data = {u: ["a"] for u in range(11)}
     with pytest.raises(dpsu.DataError, match="at most 10") as caught:
-        dpsu.release(data, epsilon=1, delta=1e-5)
+        dpsu.release(data, plan)
     assert "11" not in str(caught.value)
 
 
 def test_reports_and_reprs_show_nothing_unreleased() -> None:
     data = {u: ["common", f"{MARK} {u}"] for u in range(200)}
-    result = dpsu.release(data, epsilon=1, delta=1e-9, **SURE)
+    result = flat.release(data, epsilon=1, delta=1e-9, **SURE)
     said = result.report() + result.report_json() + repr(result) + str(result.plan)
     assert MARK not in said
     assert "200" not in said
@@ -244,7 +265,7 @@ def test_reports_and_reprs_show_nothing_unreleased() -> None:
 
 def test_numpy_numbers_are_numbers() -> None:
     options: dict[str, Any] = {"epsilon": np.float32(1), "max_items": np.int64(5)}
-    result = dpsu.release(GOOD, delta=np.float64(1e-3), **options)
+    result = flat.release(GOOD, delta=np.float64(1e-3), **options)
     assert result.plan.max_items == 5
     assert isinstance(result.plan.privacy.epsilon, float)
 
@@ -278,9 +299,9 @@ def test_a_header_alone_is_no_rows(tmp_path: Path) -> None:
 
 def test_arrays_of_items_are_not_added_up() -> None:
     data = {u: np.array([7, 8]) for u in range(100)} | {"last": [7]}
-    assert dpsu.release(data, epsilon=1, delta=1e-5, **SURE).items == ("7", "8")
+    assert flat.release(data, epsilon=1, delta=1e-5, **SURE).items == ("7", "8")
     series = {u: pd.Series([7, 8]) for u in range(100)} | {1000: np.array([], int)}
-    found = dpsu.release(series, epsilon=1, delta=1e-5, item_type="integer", **SURE)
+    found = flat.release(series, epsilon=1, delta=1e-5, item_type="integer", **SURE)
     assert found.items == (7, 8)
 
 
@@ -299,11 +320,11 @@ def test_no_type_is_guessed_from_one_users_row(tmp_path: Path) -> None:
     for extra in ([], [(300, "foo")]):
         lines = [f'{{"user": {u}, "item": "{i}"}}\n' for u, i in [*dates, *dates, *extra]]
         path.write_text("".join(lines))
-        assert len(dpsu.release(path, epsilon=1, delta=1e-5, **SURE)) == 3
+        assert len(flat.release(path, epsilon=1, delta=1e-5, **SURE)) == 3
     path = tmp_path / "ages.csv"
     rows = "".join(f"u{u},a,{u}\nu{u},b,{u}\n" for u in range(200_000))
     path.write_text(f"user,item,age\n{rows}u1,a,unknown\n")
-    assert dpsu.release(path, epsilon=1, delta=1e-5, **SURE).items == ("a", "b")
+    assert flat.release(path, epsilon=1, delta=1e-5, **SURE).items == ("a", "b")
 
 
 def test_names_of_columns_may_be_private(tmp_path: Path) -> None:
@@ -331,15 +352,12 @@ def test_large_integers_in_one_of_two_files(tmp_path: Path) -> None:
     refused(data, "beyond 64 bits", strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        dpsu.release(data, epsilon=1, delta=1e-5, user_type="text")
+        dpsu.release(data, epsilon=1, delta=1e-5, user=dpsu.Users(type="text"))
 
 
 def test_hopeless_rounding_is_refused_before_the_data() -> None:
     with pytest.raises(dpsu.ParameterError, match="no room for rounding"):
-        dpsu.plan(
-            epsilon=1, delta=1e-5, mechanism="policy-gaussian", cutoff=2.0**30, passes=1000,
-            max_items=100_000,
-        )  # fmt: skip
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.PolicyGaussian(cutoff=2.0**30, passes=1000, max_items=100_000))  # fmt: skip
 
 
 @pytest.mark.parametrize("options", [{"cutoff": "abc"}, {"prior": {"x": "abc"}}])
@@ -362,10 +380,34 @@ def test_lists_of_two_are_questioned() -> None:
         dpsu.release([set(pair) for pair in data], epsilon=1, delta=1e-5)
 
 
-def test_warnings_point_at_the_caller() -> None:
-    with pytest.warns(dpsu.DataWarning) as told:
-        dpsu.release([], epsilon=1, delta=1e-5)
-    assert told[0].filename == __file__
+def test_warnings_point_at_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    promise: dict[str, Any] = {"epsilon": 1, "delta": 1e-5}
+    plan = dpsu.plan(**promise)
+    missing = [("a", "b"), ("b", None), ("c", "b"), ("c", "a")]
+    own = [(f"u{u}", "a") for u in range(50)]
+    texts = {f"u{u}": "some words" for u in range(50)}
+    ledger = dpsu.Ledger(tmp_path / "ledger.db").dataset("visits", budget=(3, 1e-5))
+    calls: list[Callable[[], object]] = [
+        lambda: dpsu.release([], **promise),
+        lambda: dpsu.release([], plan),
+        lambda: dpsu.release(missing, **promise),
+        lambda: dpsu.release(own, **promise),
+        lambda: dpsu.release(GOOD, insecure_seed=1, **promise),
+        lambda: dpsu.release(texts, item=dpsu.Tokens("t"), insecure_seed=1, **promise),
+        lambda: dpsu.release({}, item=dpsu.Tokens("t"), mechanism=dpsu.NGrams(), **promise),
+        lambda: dpsu.select([], [plan]),
+        lambda: dpsu.compare([], mechanisms=["sips"], **promise),
+        lambda: dpsu.release(GOOD, plan, ledger=ledger),
+    ]
+
+    def broken(self: dpsu.Ledger, number: int, kind: str) -> None:
+        raise dpsu.LedgerError("the disk is full")
+
+    monkeypatch.setattr(dpsu.Ledger, "_close", broken)
+    for call in calls:
+        with pytest.warns(dpsu.DataWarning) as told:
+            call()
+        assert {warning.filename for warning in told} == {__file__}
 
 
 def test_a_jsonl_file_of_no_lines_is_no_rows(tmp_path: Path) -> None:
@@ -393,7 +435,7 @@ def test_hints_about_text_files(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     for content, words in (
         ("user7,item3\nuser8,item4\n", "is there a header"),
-        ("usera,itemb\nuserc,itemd\n", r"is there a header.*user= \(--user\)"),
+        ("usera,itemb\nuserc,itemd\n", r"is there a header.*name the right one with user$"),
         ("user;item\n1;2\n", "semicolon"),
         ("User,item\n1,a\n", "is there a header"),
     ):
@@ -421,7 +463,7 @@ def test_public_tables_must_name_their_items(tmp_path: Path) -> None:
     refused(GOOD, "must be named", dpsu.ParameterError, public_items=tmp_path / "prior.csv")
     (tmp_path / "named.csv").write_text("word,n\na,5\n")
     plan = dpsu.plan(
-        epsilon=1, delta=1e-5, mechanism="greedy", prior=tmp_path / "named.csv", item="word"
+        epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(prior=tmp_path / "named.csv"), item="word"
     )
     assert plan.prior is not None
     assert plan.prior.entries == 1

@@ -12,6 +12,7 @@ import decimal
 import fractions
 import inspect
 import io
+import json
 import math
 import os
 import random
@@ -27,12 +28,13 @@ from tools.soak.cases import Attack, Room, Verdict
 
 SILENCE = 240.0  # seconds for one call
 # Internal, or the callbacks of whoever calls: their own errors are their own.
-LEFT_ALONE = {"hints", "progress"}
-LEDGER = "ledger.db"
-CHARGE: Mapping[str, Any] = {"ledger": LEDGER, "dataset": "visits", "budget": (50, 0.1)}
+LEFT_ALONE = {"progress"}
+LEDGER, PLAN = "ledger.db", "plan.json"
+CHARGE: Mapping[str, Any] = {"dataset": "visits", "budget": (50, 0.1)}
 SURE: Mapping[str, Any] = {"epsilon": 8.0, "delta": 1e-9}
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "release": ("rows.csv", "--epsilon", "8", "--delta", "1e-9", "--mechanism", "count-gaussian"),
+    "release --plan": ("rows.csv", "--plan", PLAN),
     "ngrams": ("rows.csv", "--text", "item", "--epsilon", "8", "--delta", "1e-9"),
     "plan": ("--epsilon", "8", "--delta", "1e-9"),
     "ledger": (LEDGER,),
@@ -45,7 +47,7 @@ TYPED = (
     "é", "a" * 3000, "\udcff", "-", "--", ".", "..", "nowhere.csv", "nowhere/x.txt", "rows.csv",
     "known.txt", "wordfreq:xx", "regex:(", "regex:", "1-3", "3-1", "3,1e-5", "1,2,3", "4GB", "-4GB",
     "user", "item", "sieve", "greedy", "auto", "paper", "parquet", "table", ":memory:", "/dev/null",
-    "items.txt", "items.xyz", "[", "*", "{}", "true", "None", "\t", "a\nb",
+    "items.txt", "items.xyz", PLAN, "[", "*", "{}", "true", "None", "\t", "a\nb",
 )  # fmt: skip
 
 
@@ -57,7 +59,14 @@ def _zoo() -> list[Any]:
     import numpy as np
     import pyarrow as pa
 
+    import dpsu
+
     return [
+        dpsu.Sieve(), dpsu.Sieve, dpsu.Greedy(order="hash"), dpsu.CountLaplace(max_items=5),
+        dpsu.NGrams(), dpsu.Auto(), dpsu.Auto(budget=0.02), dpsu.Counts(), dpsu.Users("user"),
+        dpsu.Items("item", repeats="user"), dpsu.Tokens("item"), dpsu.Tokens("item", str.split),
+        dpsu.plan(**SURE), dpsu.plan(**SURE, counts=True), dpsu.Privacy(**SURE),
+        dpsu.Ledger("other.db"), dpsu.Ledger("other.db").dataset("visits"),
         None, True, False, 0, 1, -1, 2, 3, -50, 2**31, 2**63, 2**70, -(2**70), 0.0, 0.5, 1.5, -0.5,
         1e-320, 1e308, math.nan, math.inf, -math.inf, 1j, decimal.Decimal("0.5"),
         decimal.Decimal("nan"), fractions.Fraction(1, 3), "", " ", "x", "1", "user", "item",
@@ -80,24 +89,74 @@ def _doors() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     """Functions of the library, each with a call that is right."""
     import dpsu
 
-    pairs = {"data": data.rows(30), **SURE}
-    return {
+    pairs = {"data": data.rows(30)}
+    plan = dpsu.plan(mechanism="weighted-laplace", **SURE)
+    texts = {"mechanism": "ngrams", "item": dpsu.Tokens("item")}
+    doors: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "plan": (dpsu.plan, dict(SURE)),
-        "release": (dpsu.release, pairs | {"mechanism": "weighted-laplace"}),
-        "ngrams": (dpsu.ngrams, pairs | {"text": "item"}),
-        "select": (dpsu.select, pairs | {"candidates": [{"mechanism": "policy-laplace"}]}),
-        "ledger": (_ledger, {"path": LEDGER, **{k: CHARGE[k] for k in ("dataset", "budget")}}),
+        "release": (dpsu.release, pairs | {"mechanism": "weighted-laplace", **SURE}),
+        "release by a plan": (dpsu.release, pairs | {"plan": plan}),
+        "ngrams": (dpsu.release, {**pairs, **texts, **SURE}),
+        "select": (dpsu.select, pairs | {"candidates": [plan]}),
+        "ledger": (_ledger, {"path": LEDGER, **CHARGE}),
         "privacy": (dpsu.Privacy, dict(SURE)),
         "write": (_write, {"path": "items.txt"}),
+        "an edited plan": (_edited, {}),
     }
+    needed: dict[type, dict[str, Any]] = {
+        dpsu.Tokens: {"column": "item"}, dpsu.CountLaplace: {"max_items": 5},
+    }  # fmt: skip
+    for kind in _objects():
+        doors[f"options of {kind.__name__}"] = (_planned(kind), needed.get(kind, {}))
+    return doors
+
+
+def _objects() -> list[type]:
+    """What people type with options of its own."""
+    import dpsu
+    from dpsu.plans.mechanisms import MECHANISMS
+
+    return [*MECHANISMS.values(), dpsu.Auto, dpsu.Counts, dpsu.Users, dpsu.Items, dpsu.Tokens]
+
+
+def _planned(kind: Any) -> Callable[..., Any]:
+    """A function with the options of a class, which plans with an object of them."""
+    import dpsu
+
+    where = {dpsu.Counts: "counts", dpsu.Users: "user", dpsu.Items: "item", dpsu.Tokens: "item"}
+
+    def plan(**options: Any) -> None:
+        chosen: dict[str, Any] = {where.get(kind, "mechanism"): kind(**options)}
+        if getattr(kind, "by_length", False):
+            chosen["item"] = dpsu.Tokens("item")
+        dpsu.plan(**SURE, **chosen)
+
+    plan.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
+    return plan
+
+
+def _edited(
+    format: Any = None, version: Any = None, privacy: Any = None, mechanism: Any = None,
+    user: Any = None, item: Any = None, insecure_seed: Any = None, counts: Any = None,
+    derived: Any = None, hash: Any = None, more: Any = None,
+) -> list[str]:  # fmt: skip
+    """Read a plan in which some parts were replaced; returns what is wrong with that."""
+    import dpsu
+
+    changed = {name: value for name, value in locals().items() if value is not None}
+    del changed["dpsu"]
+    plan = dpsu.plan(**SURE)
+    text = json.dumps(plan.to_dict() | changed, default=repr)
+    return ["an edited plan was taken"] if dpsu.Plan.from_json(text) != plan else []
 
 
 def _ledger(path: Any, dataset: Any, budget: Any) -> None:
     import dpsu
 
     book = dpsu.Ledger(path)
-    with book.spending(dataset, budget=budget) as spending:
-        spending.charge(dpsu.plan(epsilon=1.0, delta=1e-9, mechanism="policy-laplace"))
+    with book.dataset(dataset, budget=budget) as spending:
+        plan = dpsu.plan(epsilon=1.0, delta=1e-9, mechanism="policy-laplace")
+        spending.charge(plan, run="a run")
     book.account(dataset)
     book.set_budget(dataset, budget)
 
@@ -117,7 +176,7 @@ def _prepare(folder: Path) -> Callable[[int], list[str]]:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    zoo, doors = _zoo(), _doors()
+    zoo, doors, plan = _zoo(), _doors(), _plan_in_a_file()
 
     def case(seed: int) -> list[str]:
         for path in folder.iterdir():
@@ -125,10 +184,17 @@ def _prepare(folder: Path) -> Callable[[int], list[str]]:
                 path.unlink()
         (folder / "rows.csv").write_bytes(data.as_csv(5))
         (folder / "known.txt").write_text("known\n", encoding="utf-8")
+        (folder / PLAN).write_text(plan, encoding="utf-8")
         rng = random.Random(seed)
         return _typed(rng) if rng.random() < 0.3 else _called(rng, zoo, doors)
 
     return case
+
+
+def _plan_in_a_file() -> str:
+    import dpsu
+
+    return dpsu.plan(mechanism="count-gaussian", **SURE).to_json()
 
 
 def _called(
@@ -143,7 +209,7 @@ def _called(
     arguments = dict(right)
     names = sorted(set(inspect.signature(door).parameters) - LEFT_ALONE)
     if "ledger" in names and rng.random() < 0.5:
-        arguments |= CHARGE
+        arguments["ledger"] = dpsu.Ledger(LEDGER).dataset("visits", budget=(50, 0.1))
     wrong = rng.sample(names, min(len(names), rng.choice((1, 1, 2, 3))))
     arguments |= {key: rng.choice(zoo) for key in wrong}
     told = f"{name}({', '.join(f'{key}={_short(arguments[key])}' for key in wrong)})"
@@ -155,7 +221,7 @@ def _called(
             found = door(**arguments)
             # Other data, known items and a large delta may bring them out by right.
             if not {"data", "public_items", "delta"} & set(wrong):
-                troubles += _must_not_come_out(found)
+                troubles += found if isinstance(found, list) else _must_not_come_out(found)
         except dpsu.DpsuError as error:
             troubles += leaks(everything_said(error), "said in an error")
             # Nothing of the data decides whether an option fits.
@@ -163,8 +229,7 @@ def _called(
         except Exception as error:
             troubles.append(unexpected(error))
             early = "data" not in wrong
-    kept = not {"ledger", "dataset", "budget"} & set(wrong)
-    if name != "ledger" and "ledger" in arguments and kept and early:
+    if "ledger" in arguments and "ledger" not in wrong and early:
         troubles += ["it was charged"] * bool(promises.entries(Path(LEDGER)))
     return [f"{told}: {trouble}" for trouble in troubles]
 
@@ -186,9 +251,10 @@ def _typed(rng: random.Random) -> list[str]:
     from dpsu.cli import cli, main
 
     name = rng.choice(("release", "release", "release", *COMMANDS))
-    arguments = [name, *COMMANDS[name]]
-    options = [p for p in cli.commands[name].params if p.name not in NOT_TYPED and p.opts]
-    charged = name == "release" and rng.random() < 0.5
+    arguments = [name.split()[0], *COMMANDS[name]]
+    command = cli.commands[name.split()[0]]
+    options = [p for p in command.params if p.name not in NOT_TYPED and p.opts]
+    charged = command.name == "release" and rng.random() < 0.5
     if charged:
         arguments += ["--ledger", LEDGER, "--dataset", "visits", "--budget", "50,0.1"]
     for option in rng.sample(options, min(len(options), rng.choice((1, 1, 2, 3)))):

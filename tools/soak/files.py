@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dpsu
 from dpsu.inputs.formats import COMPRESSIONS
 from tools.soak import data
 from tools.soak.batches import everything_said, in_batches, leaks, unexpected
@@ -39,7 +40,7 @@ OPTIONS: tuple[Mapping[str, Any], ...] = (
     {"mechanism": "policy-laplace"},
     {"mechanism": "count-gaussian", "strict": True},
     {"mechanism": "weighted-laplace", "memory_limit": 0},
-    {"mechanism": "weighted-laplace", "text": "item"},
+    {"mechanism": "weighted-laplace", "item": dpsu.Tokens("item")},
     {"mechanism": "greedy"},
     {"mechanism": "sieve"},
 )
@@ -75,8 +76,6 @@ def _limit_memory() -> None:
 
 
 def _case(rng: random.Random, originals: Mapping[str, bytes], folder: Path) -> list[str]:
-    import dpsu
-
     name, options = rng.choice(NAMES), rng.choice(OPTIONS)
     content = damaged(originals[name], originals, rng, parquet="parquet" in name)
     path = folder / f"rows{name[name.index('.') :]}"
@@ -123,9 +122,9 @@ def _must_not_come_out(
 ) -> list[str]:
     """Items of one user, unless the damage itself gave them to many (dictionaries, copies)."""
     secrets = [item for item in items if data.private_piece(str(item), (data.SECRET_MARK,))]
-    if secrets and path.suffix in COMPRESSIONS and "text" not in options:
+    if secrets and path.suffix in COMPRESSIONS and "item" not in options:
         return [f"releases {item!r}" for item in secrets if len(_lines_of(path, str(item))) < 3]
-    if not secrets or "text" in options or ".parquet" not in path.name:
+    if not secrets or "item" in options or ".parquet" not in path.name:
         return [f"releases {secrets[0]!r}"] if secrets else []
     import pyarrow as pa
     import pyarrow.parquet

@@ -137,9 +137,9 @@ def _afterwards(task: Task, folder: Path, room: Room) -> list[str]:
     if ended.code:
         return [f"a run afterwards failed: {ended.stderr.strip()[-200:]}"]
     expected = promises.reference(task, room)
-    items = ended.stdout if task.output is None else (folder / task.output).read_bytes()
+    items = ended.stdout if task.output is None else promises.content_of(folder / task.output)
     if items != expected.items:
-        return [f"a run afterwards wrote something else: {items[:200]!r}"]
+        return [f"a run afterwards wrote something else: {(items or b'')[:200]!r}"]
     return []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import sqlite3
@@ -17,6 +18,8 @@ LEDGER = "ledger.db"
 # Folders of a case whose content counts too: one on a full disk, one for temporary files.
 FULL, TEMPORARY = "full", "temporary"
 OLD = b"what was there before\n"
+# What reports and files say of a run, and differs between two of them: its id and its time.
+OF_ONE_RUN = re.compile(rb"\b[0-9a-f]{32}\b|\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 ABSENT, WAS, NEW, PART, BROKEN = "absent", "old", "new", "in part", "broken"
 DONE, VOID = "done", "void"
 
@@ -81,7 +84,7 @@ def reference(task: Task, room: Room) -> Reference:
     """What the task writes when nobody disturbs it; made once for tasks that write the same."""
     key = (
         "reference", task.mechanism, task.users, task.public, task.words, task.source,
-        Path(task.output or "").suffix, Path(task.report or "").suffix,
+        Path(task.output or "").suffix, Path(task.report or "").suffix, bool(task.ledger),
     )  # fmt: skip
     known = room.memory.get(key)
     if not isinstance(known, Reference):
@@ -102,11 +105,11 @@ def judge(
     items = (
         _state(ended.stdout or None, expected.items, replaces=False, stream=True)
         if task.output is None
-        else _state(_content(folder / task.output), expected.items, replaces=task.replaces)
+        else _state(content_of(folder / task.output), expected.items, replaces=task.replaces)
     )
     report = ABSENT
     if task.report is not None:
-        report = _state(_content(folder / task.report), expected.report, replaces=task.replaces)
+        report = _state(content_of(folder / task.report), expected.report, replaces=task.replaces)
     troubles = _about_files(task, items, report)
     troubles += _about_the_end(task, ended, items, report, sent=sent, silently=silently)
     troubles += [] if hard else _left_behind(task, folder)
@@ -237,8 +240,26 @@ def _integrity(ledger: Path) -> list[str] | str | None:
     return None if verdict == "ok" and parts else [] if verdict == "ok" else str(verdict)
 
 
-def _content(path: Path) -> bytes | None:
-    return path.read_bytes() if path.exists() else None
+def content_of(path: Path) -> bytes | None:
+    """What a file holds, but for what differs from run to run; None if there is none."""
+    return _of_any_run(path.name, path.read_bytes()) if path.exists() else None
+
+
+def _of_any_run(name: str, content: bytes) -> bytes:
+    """What a file holds whichever run wrote it: Parquet without what is said about the table."""
+    if not name.endswith(".parquet"):
+        return OF_ONE_RUN.sub(b"", content)
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        table = pa.parquet.read_table(io.BytesIO(content)).replace_schema_metadata()
+    except (pa.ArrowException, OSError):
+        return content
+    told = io.BytesIO()
+    with pa.ipc.new_stream(told, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    return told.getvalue()
 
 
 def _source(task: Task, room: Room) -> bytes:
@@ -268,8 +289,10 @@ def _undisturbed(task: Task, room: Room) -> Reference:
     ended = running.run_to_the_end(task.arguments(), folder)
     if ended.code:
         raise RuntimeError(f"undisturbed, {task} fails: {ended.stderr[-500:]}")
-    items = ended.stdout if task.output is None else (folder / task.output).read_bytes()
-    report = b"" if task.report is None else (folder / task.report).read_bytes()
+    items = ended.stdout if task.output is None else content_of(folder / task.output)
+    report = b"" if task.report is None else content_of(folder / task.report)
+    if items is None or report is None:
+        raise RuntimeError(f"undisturbed, {task} writes nothing")
     _check_reference(task, items)
     return Reference(items, report)
 

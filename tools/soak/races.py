@@ -76,20 +76,19 @@ def _spend(
 ) -> None:  # fmt: skip
     """Charge again and again; `whole` releases something each time too."""
     import dpsu
+    from dpsu.results import new_run
 
     plan = dpsu.plan(epsilon=COST, delta=1e-9, mechanism="policy-laplace")
     pairs = data.rows(3)
     time.sleep(max(0.0, moment - time.monotonic()))
     for _ in range(each):
+        account = dpsu.Ledger(ledger).dataset(DATASET, budget=budget)
         try:
             if whole:
-                dpsu.release(
-                    pairs, epsilon=COST, delta=1e-9, mechanism="policy-laplace", ledger=ledger,
-                    dataset=DATASET, budget=budget,
-                )  # fmt: skip
+                dpsu.release(pairs, plan, ledger=account)
             else:
-                with dpsu.Ledger(ledger).spending(DATASET, budget=budget) as spending:
-                    spending.charge(plan)
+                with account as spending:
+                    spending.charge(plan, run=new_run(DATASET).id)
             tell(CHARGED)
         except dpsu.BudgetError:
             tell(REFUSED)

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-import dpsu_command
+from dpsu_command import beginning
 
 LONGEST = 300.0  # A run that takes longer hangs.
 HUNG = -1000
@@ -60,7 +60,10 @@ def warm_up() -> None:
             {options[0].removeprefix("--").replace("-", "_"): int(options[1])} if options else {}
         )
         found = dpsu.release(
-            pairs, epsilon=data.EPSILON, delta=data.DELTA, mechanism=mechanism, **typed
+            pairs,
+            epsilon=data.EPSILON,
+            delta=data.DELTA,
+            mechanism=dpsu.mechanism(mechanism, **typed),
         )
         if set(found.items) != set(data.COMMON):
             raise RuntimeError(f"{mechanism}: the release that should be certain is not")
@@ -87,7 +90,7 @@ def start(
         _become(folder, stdout, stderr, temporary, unbuffered)
         sys.argv = ["dpsu", *arguments]
         command = importlib.import_module("dpsu.__main__")
-        dpsu_command.begin()
+        beginning.begin()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SOFT)
         if before is not None:
             before()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import traceback
 from pathlib import Path
@@ -13,21 +12,21 @@ from typing import Any, NoReturn
 import click
 
 import dpsu
-import dpsu_command
-from dpsu.cli.audit import audit
-from dpsu.cli.compare import compare
-from dpsu.cli.demo import demo
+from dpsu.cli.audit import audit_command
+from dpsu.cli.compare import compare_command
+from dpsu.cli.demo import demo_command
 from dpsu.cli.interrupts import ignore_signals, leave_interrupted, listen, stage
-from dpsu.cli.ledger import ledger
-from dpsu.cli.mechanisms import mechanisms
-from dpsu.cli.ngrams import ngrams
-from dpsu.cli.plan import plan
-from dpsu.cli.proofs import proofs
-from dpsu.cli.release import release
+from dpsu.cli.ledger import ledger_command
+from dpsu.cli.mechanisms import mechanisms_command
+from dpsu.cli.ngrams import ngrams_command
+from dpsu.cli.plan import plan_command
+from dpsu.cli.proofs import proofs_command
+from dpsu.cli.release import release_command
 from dpsu.cli.streams import to_stderr
-from dpsu.cli.tokenizer import tokenizer
+from dpsu.cli.tokenizer import tokenizer_command
 from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
 from dpsu.runtime.address_space import address_space
+from dpsu_command import beginning
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,7 +39,18 @@ def cli() -> None:
     """
 
 
-for command in (audit, compare, demo, ledger, mechanisms, ngrams, plan, proofs, release, tokenizer):
+for command in (
+    audit_command,
+    compare_command,
+    demo_command,
+    ledger_command,
+    mechanisms_command,
+    ngrams_command,
+    plan_command,
+    proofs_command,
+    release_command,
+    tokenizer_command,
+):
     cli.add_command(command)
 
 
@@ -57,7 +67,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except ParameterError as error:
-        fail(_as_typed(str(error)), 2)
+        fail(error.in_the_shell(), 2)
     except Exception as error:
         if stage.stop_requested:
             # Standard error may have gone, and with it what was to be said of the interruption.
@@ -68,7 +78,7 @@ def main() -> None:
 def _told(error: Exception) -> str:
     """What went wrong, and what of the output is there nevertheless."""
     if isinstance(error, DpsuError):
-        message = _as_typed(str(error))
+        message = str(error)
     elif lacks_memory(error):
         message = NO_MEMORY
     elif isinstance(error, OSError):
@@ -88,7 +98,7 @@ def run() -> NoReturn:
     """The `dpsu` command: `main`, and then leave without waiting for threads that read ahead."""
     code: Any = 0
     try:
-        dpsu_command.begin()
+        beginning.begin()
         try:
             main()
         except SystemExit as stop:
@@ -110,15 +120,3 @@ def fail(message: str, code: int) -> None:
         message += ". The ledger keeps this release as unfinished, and it counts in full"
     to_stderr(f"dpsu: {message}")
     sys.exit(code)
-
-
-def _as_typed(message: str) -> str:
-    """Options as they are spelled in the shell."""
-    message = message.replace("allow_unproven=True", "--allow-unproven")
-    return re.sub(
-        r"\b(max|public|scout|counts)_items\b|\b(expected|min)_users\b|\b(expected_)?items_per_user\b|"
-        r"\bcounts_share\b|\bauto_budget\b|\bmemory_limit\b|\binsecure_seed\b|"
-        r"\bvocab_size\b|\bspecial_tokens\b",
-        lambda match: "--" + match.group().replace("_", "-"),
-        message,
-    )

@@ -7,36 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsu.audits import HEAD, Audit, made_up_prior
+from dpsu.cli.options import mechanism_of, mechanism_options
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import printed, somebody_watches
-from dpsu.plans.mechanisms import CALIBRATIONS, MECHANISMS, ORDERS, UNPUBLISHED
+from dpsu.options import options_of
+from dpsu.plans.auto import Auto
+from dpsu.plans.mechanisms import MECHANISMS, Greedy, Mechanism
+from dpsu.plans.mechanisms.base import CALIBRATIONS, PAPER
+from dpsu.plans.mechanisms.greedy import POPULAR, SCARCE
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-@click.command()
-@click.option("--mechanism", type=click.Choice(list(MECHANISMS)), help="Only this one.")
-@click.option("--calibration", type=click.Choice(CALIBRATIONS), help="Only this one.")
+PRIOR_ORDERS = (POPULAR, SCARCE)
+SMALL_SETS = 10
+
+
+@click.command("audit")
 @click.option("--epsilon", type=float, default=1.0, show_default=True)
 @click.option("--delta", type=float, default=0.05, show_default=True, help="Inflated, to be seen.")
-@click.option("--max-items", type=int, help="At most so many items per user.")
-@click.option("--alpha", type=float, help="Cutoff at threshold + ALPHA x noise scale.")
-@click.option("--cutoff", type=float, help="Weight at which an item is full.")
-@click.option("--passes", type=int, help="Passes in which users spend their budget.")
-@click.option("--order", type=click.Choice(ORDERS), help="How a greedy user chooses.")
-@click.option("--expected-users", type=int, help="For order scarce.")
-@click.option("--allow-unproven", is_flag=True, help="Audit published greedy too.")
+@mechanism_options
 @click.option("--trials", type=int, default=100_000, show_default=True)
 @click.option("--markdown", type=click.Path(path_type=Path), help="Write the table to this file.")
-def audit(
-    mechanism: str | None,
-    calibration: str | None,
-    trials: int,
-    epsilon: float,
-    delta: float,
-    markdown: Path | None,
-    **options: Any,
+def audit_command(
+    trials: int, epsilon: float, delta: float, markdown: Path | None, **options: Any
 ) -> None:
     """Measure lower bounds of epsilon and delta from outside, on made-up data.
 
@@ -50,91 +46,71 @@ def audit(
     from dpsu.runtime.writing import write_text
 
     writable([], {"markdown": markdown}, {"markdown": (".md",)})
-    runs = _runs(
-        mechanism, calibration, {k: v for k, v in options.items() if v not in (None, False)}
-    )
-    done: list[tuple[dict[str, Any], dpsu.Audit]] = []
+    typed = {name: value for name, value in options.items() if value is not None}
+    plans = [dpsu.plan(epsilon=epsilon, delta=delta, mechanism=each) for each in _audited(typed)]
+    done: list[dpsu.Audit] = []
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not somebody_watches()) as bar:
-        for run in runs:
-            task = bar.add_task(f"{run['mechanism']}, {run['calibration']}", total=None)
+        for plan in plans:
+            task = bar.add_task(f"{plan.name}, {plan.mechanism.calibrated}", total=None)
 
             def show(now: int, total: int, task: Any = task) -> None:
                 bar.update(task, completed=now, total=total)
 
-            result = dpsu.audit(epsilon=epsilon, delta=delta, trials=trials, progress=show, **run)
-            done.append((run, result))
+            done.append(dpsu.audit(plan, trials=trials, progress=show))
     with printed() as shown:
-        for run, result in done:
-            shown.print(_table(run, result))
+        for result in done:
+            shown.print(_table(result))
     if markdown is not None:
         with putting("the table", markdown):
             write_text(markdown, _markdown(done, epsilon, delta, trials))
-    if not all(result.passed for _, result in done):
+    if not all(result.passed for result in done):
         raise click.exceptions.Exit(1)
 
 
-def _runs(
-    mechanism: str | None, calibration: str | None, options: dict[str, Any]
-) -> list[dict[str, Any]]:
-    runs = []
-    for name in [mechanism] if mechanism else list(MECHANISMS):
-        for how in [calibration] if calibration else list(CALIBRATIONS):
-            if how == "paper" and name in UNPUBLISHED and not mechanism:
+def _audited(typed: dict[str, Any]) -> list[Mechanism | Auto]:
+    """The mechanism that was named, or all of them that have a guarantee, as ours and as published.
+
+    Options that a mechanism lacks are refused where it is named, and left out otherwise.
+    """
+    named, calibration = typed.get("mechanism"), typed.get("calibration")
+    names = [name for name, kind in MECHANISMS.items() if not kind.by_length]
+    made: list[Mechanism | Auto] = []
+    for name in names if named is None else [named]:
+        own = options_of(MECHANISMS[name]) if name in MECHANISMS else {}
+        bounded = "max_items" in own and name != Greedy.name
+        usual = {"max_items": SMALL_SETS} if bounded else {}
+        for how in [calibration] if calibration else CALIBRATIONS:
+            if how == PAPER and "calibration" not in own and not calibration:
                 continue
-            run: dict[str, Any] = {"mechanism": name, "calibration": how}
-            run |= {k: v for k, v in options.items() if mechanism or k in MECHANISMS[name].options}
-            if name != "greedy":
-                run.setdefault("max_items", 10)
-            elif how == "paper" and not run.get("allow_unproven") and not calibration:
+            unproven = "allow_unproven" in own and how == PAPER and not typed.get("allow_unproven")
+            if unproven and not calibration:
                 continue
-            elif how == "tight":
-                run.pop("allow_unproven", None)
-            runs.append(run)
-    return runs
+            options = usual | typed | {"mechanism": name}
+            if named is None:
+                options = {k: v for k, v in options.items() if k in own or k == "mechanism"}
+            if "calibration" in own or calibration:
+                options["calibration"] = how
+            if how != PAPER:
+                options.pop("allow_unproven", None)
+            if options.get("order") in PRIOR_ORDERS:
+                options["prior"] = made_up_prior()
+            made.append(mechanism_of(options))
+    return made
 
 
-def _rows(result: Any) -> list[list[str]]:
-    """A row for each scenario: the bounds of all directions, and the verdict."""
-    rows = []
-    for name in dict.fromkeys(finding.scenario for finding in result.findings):
-        found = [finding for finding in result.findings if finding.scenario == name]
-        rows.append(
-            [
-                name,
-                found[0].quantity,
-                f"{max(finding.measured for finding in found):.3f}",
-                "  ".join(f"{finding.proved:.3f}" for finding in found),
-                f"{found[0].allowed:g}",
-                "pass" if all(finding.passed for finding in found) else "FAIL",
-            ]
-        )
-    return rows
-
-
-HEAD = ["scenario", "", "measured", "at least", "allowed", "verdict"]
-
-
-def _title(run: dict[str, Any], result: Any) -> str:
-    options = [f"{k.replace('_', ' ')} {v}" for k, v in run.items() if k in ("max_items", "passes")]
-    named = [run["mechanism"], run["calibration"], *options]
-    return f"{', '.join(named)}: {'pass' if result.passed else 'FAIL'}"
-
-
-def _table(run: dict[str, Any], result: Any) -> Table:
+def _table(result: Audit) -> Table:
     from rich.table import Table
 
-    table = Table(title=_title(run, result), title_justify="left")
+    table = Table(title=result.title, title_justify="left")
     for name in HEAD:
         table.add_column(name, justify="right" if name in HEAD[2:5] else "left")
-    for row in _rows(result):
-        table.add_row(*row)
+    for verdict in result.verdicts:
+        table.add_row(*verdict.cells)
     return table
 
 
-def _markdown(
-    done: list[tuple[dict[str, Any], Any]], epsilon: float, delta: float, trials: int
-) -> str:
+def _markdown(done: list[Audit], epsilon: float, delta: float, trials: int) -> str:
     import dpsu
 
     lines = [
@@ -150,8 +126,8 @@ def _markdown(
         "shown or hidden more often without. Values near the allowed one mean that no budget is "
         "wasted. An audit can refute a guarantee, never prove one.",
     ]
-    for run, result in done:
-        lines += ["", f"## {_title(run, result)}", "", "| " + " | ".join(HEAD) + " |"]
+    for result in done:
+        lines += ["", f"## {result.title}", "", "| " + " | ".join(HEAD) + " |"]
         lines += ["|" + "---|" * len(HEAD)]
-        lines += ["| " + " | ".join(row) + " |" for row in _rows(result)]
+        lines += ["| " + " | ".join(each.cells) + " |" for each in result.verdicts]
     return "\n".join(lines) + "\n"

@@ -12,13 +12,10 @@ from dpsu.cli.options import Command
 from dpsu.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dpsu.releases import Release
+    from dpsu.results import Release
 
 ENGINES = ("local", "spark")
 DEFAULT_MASTER = "local[*]"
-# What only mechanisms whose users act in turn make use of, and what only one machine does.
-IN_TURN = ("count", "order", "passes", "allow_unproven")
-LOCAL_ONLY = ("memory_limit", "auto_budget", "text", "tokenizer", "ngrams")
 
 
 def engine_options(command: Command) -> Command:
@@ -44,7 +41,7 @@ def engine_options(command: Command) -> Command:
                 help="Setting of Spark, such as spark.driver.memory=4g; may be repeated.",
             ),
             click.option(
-                "--partitions", type=int, help="Buckets on Spark. Default one per million rows."
+                "--partitions", type=int, help="Partitions on Spark. Default one per million rows."
             ),
         )
     ):
@@ -61,24 +58,21 @@ def refuse_for_local(options: dict[str, Any]) -> None:
         raise click.UsageError("--format table is for --engine spark")
 
 
-def release_on_spark(files: Sequence[str], options: dict[str, Any]) -> Release:
+def release_on_spark(
+    files: Sequence[str], made: dict[str, Any], options: dict[str, Any]
+) -> Release:
     """Open a session, release, and close it whatever happens."""
     if not files:
         raise ParameterError("--engine spark reads FILE..., not --source and --query")
     import dpsu.spark
-    from dpsu.engines.spark.query import failing_quietly
+    from dpsu.engines.spark.query import failing_quietly, refuse_what_spark_cannot
     from dpsu.engines.spark.reading import open_frame
     from dpsu.engines.spark.session import open_session
 
-    for name in IN_TURN:
-        if options.pop(name):
-            raise ParameterError(
-                f"{name} is for mechanisms whose users act one after the other, which cannot run "
-                "on Spark"
-            )
-    for name in LOCAL_ONLY:
-        if options.pop(name):
-            raise ParameterError(f"{name} is for one machine, not for Spark")
+    if options.pop("memory_limit"):
+        raise ParameterError("{memory_limit} is for one machine, not for Spark", memory_limit=...)
+    # Before Java starts: what a plan alone can get wrong.
+    refuse_what_spark_cannot(dpsu.plan(**made) if "plan" not in made else made["plan"])
     master, format_ = options.pop("master") or DEFAULT_MASTER, options.pop("format")
     settings = dict(_setting(text) for text in options.pop("spark_conf"))
     # About versions of pandas, which is not used; the caller restores what is shown.
@@ -86,7 +80,7 @@ def release_on_spark(files: Sequence[str], options: dict[str, Any]) -> Release:
     session = open_session(master, settings)
     try:
         frame = failing_quietly(lambda: open_frame(session, files, format_))
-        return dpsu.spark.release(frame, **options).released
+        return dpsu.spark.release(frame, **made, **options).released
     finally:
         session.stop()
 

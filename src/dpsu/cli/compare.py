@@ -10,23 +10,30 @@ import click
 
 import dpsu
 from dpsu.cli.interrupts import interruptible
-from dpsu.cli.options import format_option
+from dpsu.cli.options import (
+    column_options,
+    flags_of,
+    format_option,
+    items_of,
+    promise_options,
+    take,
+    users_of,
+)
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, put_in_place, told_warnings, writable
+from dpsu.cli.sources import data_of, files_read, source_options
 from dpsu.cli.streams import to_stderr, to_stdout
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.tokens import Tokens
+from dpsu.plans.mechanisms import MECHANISMS
 from dpsu.runtime.writing import PendingFile, text_writer
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--epsilon", type=float, required=True, help="Of each mechanism alone, e.g. 1.")
-@click.option("--delta", type=float, required=True, help="Of each mechanism alone, e.g. 1e-6.")
-@click.option("--user", default="user", show_default=True, help="Column of the person to protect.")
-@click.option("--item", default="item", show_default=True, help="Column of what to release.")
-@click.option("--text", metavar="COLUMN", help="Column of texts, instead of --item.")
-@click.option("--tokenizer", help="What makes tokens of texts, as for `dpsu release`.")
-@click.option("--ngrams", help="Items are n-grams of these lengths: 2 or 1-3. Default 1.")
-@click.option("--count", help="Column of local counts (greedy).")
+@click.command("compare")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@source_options
+@promise_options
+@column_options
 @click.option("--mechanisms", metavar="A,B,...", help="Mechanisms to compare. Default all.")
 @click.option("--max-items", metavar="N,M,...", help="Sizes of sets to try. Default each its own.")
 @click.option("--runs", type=int, help="Keys to average over. Default 3 to 8.")
@@ -35,8 +42,10 @@ from dpsu.runtime.writing import PendingFile, text_writer
 @click.option("--quiet", is_flag=True, help="Print no progress and no warnings.")
 @click.option("--output", hidden=True)
 @format_option
-def compare(
+def compare_command(
     files: tuple[str, ...],
+    source: str | None,
+    query: str | None,
     mechanisms: str | None,
     max_items: str | None,
     as_json: Path | None,
@@ -54,15 +63,18 @@ def compare(
     if output is not None:
         raise click.UsageError("compare never writes items, only numbers; to release items, use "
                                "`dpsu release`")  # fmt: skip
-    read = [*files, options["tokenizer"]]
+    data = data_of(files, source, query)
+    read = [*files_read(files, source, None), options["tokenizer"]]
     writable(read, {"json": as_json, "html": html}, {"html": PAGES}, quiet=quiet)
-    names = None if mechanisms is None else [name.strip() for name in mechanisms.split(",")]
-    sizes = None if max_items is None else _sizes(max_items)
+    for name in ("epsilon", "delta"):
+        if options[name] is None:
+            raise click.UsageError(f"Missing option '--{name}'.")
+    typed = take(options, [flag.name for flag in flags_of(Users, Items, Tokens)])
+    columns: dict[str, Any] = {"user": users_of(typed), "item": items_of(typed)}
+    tried = _mechanisms(mechanisms, None if max_items is None else _sizes(max_items))
     with told_warnings() as caught, shown_steps("comparing", quiet) as progress:
         found = interruptible(
-            lambda: dpsu.compare(
-                list(files), mechanisms=names, max_items=sizes, progress=progress, **options
-            )
+            lambda: dpsu.compare(data, mechanisms=tried, progress=progress, **columns, **options)
         )
     with ExitStack() as stack:
         named = {}
@@ -78,6 +90,16 @@ def compare(
     if not quiet:
         for warning in caught:
             to_stderr(f"warning: {warning.message}")
+
+
+def _mechanisms(typed: str | None, sizes: list[int] | None) -> list[Any] | None:
+    """What was named, or all of them; each for every size."""
+    names = None if typed is None else [name.strip() for name in typed.split(",")]
+    if sizes is None:
+        return names
+    if names is None:
+        names = [name for name, kind in MECHANISMS.items() if not kind.by_length]
+    return [dpsu.mechanism(name, max_items=size) for name in names for size in sizes]
 
 
 def _sizes(typed: str) -> list[int]:

@@ -11,7 +11,7 @@ from dpsu.cli.charges import parse_budget
 from dpsu.cli.interrupts import COMPLETE, stage
 from dpsu.cli.streams import printed, to_stdout
 from dpsu.ledger.ledger import Ledger
-from dpsu.plans.prose import ACCOUNT_PROMISES
+from dpsu.ledger.prose import ACCOUNT_PROMISES, utc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpsu.ledger.records import Account, Book, RecordedRelease
 
 
-@click.command()
+@click.command("ledger")
 @click.argument("file", type=click.Path())
 @click.option("--dataset", metavar="NAME", help="Show this dataset only.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything, plans too, as JSON.")
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     metavar="HASH",
     help="Fail unless this head, printed earlier and kept elsewhere, is among the entries' hashes.",
 )
-def ledger(
+def ledger_command(
     file: str,
     dataset: str | None,
     as_json: bool,
@@ -77,7 +77,7 @@ def _show(account: Account, console: Console) -> None:
         price = entry.cost.privacy
         table.add_row(
             str(entry.number),
-            entry.started[:19].replace("T", " "),
+            utc(entry.started),
             Text(entry.mechanism),
             f"{price.epsilon:g}",
             f"{price.delta:g}",
@@ -107,10 +107,15 @@ def _facts(account: Account) -> dict[str, Any]:
         "dataset": account.dataset,
         "promises": ACCOUNT_PROMISES,
         "budget": vars(budget),
+        "earlier_budgets": [
+            {"number": each.number, "since": each.since, **vars(each.privacy)}
+            for each in account.earlier_budgets
+        ],
         "spent": {
             "basic": {"epsilon": float(spent.epsilon), "delta": float(spent.delta)},
             "gaussian": {"epsilon": spent.gaussian_epsilon(budget.delta), "delta": budget.delta},
         },
+        "left": {"basic": vars(account.left.sums)},
         "releases": [
             {
                 "number": entry.number,

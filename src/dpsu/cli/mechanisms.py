@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from dpsu.cli.streams import to_stdout
-from dpsu.plans.mechanisms import AUTO, MECHANISMS
+from dpsu.plans.auto import Auto
+from dpsu.plans.mechanisms import MECHANISMS
 
 
-@click.command()
-def mechanisms() -> None:
+@click.command("mechanisms")
+def mechanisms_command() -> None:
     """List the mechanisms."""
-    width = max(len(name) for name in MECHANISMS)
-    told = {name: mechanism.summary for name, mechanism in MECHANISMS.items()}
-    told[AUTO] = "the best of these for users as expected, or as estimated privately"
-    to_stdout("".join(f"{name:<{width}}  {summary}\n" for name, summary in told.items()))
+    summaries = {kind.name: kind.summary for kind in MECHANISMS.values()}
+    summaries[Auto.name] = Auto.summary
+    width = max(map(len, summaries))
+    to_stdout("".join(f"{name:<{width}}  {summary}\n" for name, summary in summaries.items()))

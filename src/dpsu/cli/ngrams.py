@@ -10,63 +10,49 @@ import click
 import dpsu
 from dpsu.cli.charges import ledger_options, spending_of
 from dpsu.cli.interrupts import interruptible
-from dpsu.cli.options import format_option, result_options
+from dpsu.cli.options import (
+    Command,
+    added,
+    flags_of,
+    format_option,
+    planned,
+    promise_options,
+    result_options,
+)
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
 from dpsu.cli.sources import data_of, files_read, source_options
 from dpsu.cli.streams import to_stdout
-from dpsu.contributions.id_types import ID_TYPES
+from dpsu.inputs.columns import Users
+from dpsu.inputs.tokens import Tokens
+from dpsu.plans.mechanisms import NGrams
+
+DEFAULT_TEXT = "text"
 
 
-@click.command()
+def ngrams_options(command: Command) -> Command:
+    """Where texts are, and the options of one mechanism."""
+    flags = [flag for flag in flags_of(Users, Tokens, NGrams) if flag.name != "ngrams"]
+    seed = click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests.")
+    return added(command, (*(flag.made() for flag in flags), seed))
+
+
+@click.command("ngrams")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @source_options
-@click.option("--epsilon", type=float, required=True, help="Privacy loss, e.g. 1.")
-@click.option("--delta", type=float, required=True, help="Failure probability, e.g. 1e-6.")
-@click.option("--user", default="user", show_default=True, help="Column of the person to protect.")
-@click.option(
-    "--user-type",
-    type=click.Choice(ID_TYPES),
-    help="Read users as text or as integers; cells that cannot be read so are ignored. Default: "
-    "the type of their column, and text where columns have no type.",
-)
-@click.option("--text", default="text", show_default=True, help="Column of texts.")
-@click.option("--item", default="item", show_default=True, help="Column of the output.")
-@click.option("--longest", type=int, default=3, show_default=True, help="Longest n-grams.")
-@click.option(
-    "--tokenizer", help="words (default), paper, regex:PATTERN, or a tokenizer.json file."
-)
-@click.option(
-    "--max-items",
-    type=int,
-    default=300,
-    show_default=True,
-    help="Of each length, at most so many n-grams per user, most frequent first.",
-)
-@click.option(
-    "--shares", help="Shares of the budget for lengths 1, 2, ..., e.g. 1,2,2. Default 1,2,2,..."
-)
-@click.option(
-    "--spurious",
-    type=float,
-    default=0.01,
-    show_default=True,
-    help="N-grams that nobody holds, for each n-gram released one shorter; more lower the "
-    "threshold.",
-)
-@click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests.")
+@promise_options
+@ngrams_options
 @click.option("--dry-run", is_flag=True, help="Print the plan and read nothing.")
 @format_option
 @result_options
 @ledger_options
-def ngrams(
+def ngrams_command(
     files: tuple[str, ...],
     source: str | None,
     query: str | None,
     ledger: str | None,
     dataset: str | None,
     budget: str | None,
-    shares: str | None,
     dry_run: bool,
     output: Path | None,
     report: Path | None,
@@ -78,34 +64,22 @@ def ngrams(
     """Release the n-grams of the texts in FILE..., longer ones only of released shorter ones.
 
     Lengths above 1 have a few n-grams that nobody holds among them: this pays for leaving out what
-    no single user can be told by. FILE as for `dpsu release`, whose --ngrams is the alternative.
+    no single user can be told by. FILE as for `dpsu release`, of which this is --mechanism ngrams;
+    its --ngrams is the alternative.
     """
-    options["shares"] = None if shares is None else _numbers(shares)
+    options |= {"mechanism": NGrams.name, "text": options["text"] or DEFAULT_TEXT}
+    tokenizer = options["tokenizer"]
+    made = planned(options)
     if dry_run:
-        from dpsu.ngrams import plan_ngrams
-
-        planned = {k: v for k, v in options.items() if k not in READING}
-        to_stdout(f"{plan_ngrams(**planned)}\n")
+        to_stdout(f"{dpsu.plan(**made)}\n")
         return
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
-    read = files_read(files, source, ledger)
+    read = [*files_read(files, source, ledger), *([] if tokenizer is None else [tokenizer])]
     output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     with told_warnings() as caught, shown_progress(quiet) as progress:
         result = interruptible(
-            lambda: dpsu.ngrams(data, progress=progress, ledger=spending, **options)
+            lambda: dpsu.release(data, progress=progress, ledger=spending, **made, **options)
         )
     write_result(
         result, output, report, caught, spending, csv_safe=csv_safe, verbose=verbose, quiet=quiet
     )
-
-
-READING = ("format", "memory_limit", "strict")
-
-
-def _numbers(typed: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in typed.split(","))
-    except ValueError:
-        raise click.UsageError(
-            f"--shares {typed!r} is not a list of numbers such as 1,2,2"
-        ) from None

@@ -1,159 +1,286 @@
-"""Options that several commands share, spelled once."""
+"""Flags made of the options of objects, and the objects made of flags.
+
+Options are written down once, as fields of mechanisms, `Users`, `Items`, `Tokens`, `Counts` and
+`Auto`. Flags stay flat: what several mechanisms have in common is one flag.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dpsu.contributions.id_types import ID_TYPES
+from dpsu.errors import ParameterError
+from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.formats import FORMATS, TABLE
-from dpsu.plans.mechanisms import AUTO, CALIBRATIONS, MECHANISMS, ORDERS
+from dpsu.inputs.tokens import Tokens
+from dpsu.options import Option, options_of
+from dpsu.plans.auto import Auto
+from dpsu.plans.counts import Counts
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism
+from dpsu.plans.mechanisms.base import no_such_option
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import DEFAULT_MECHANISM, with_public_data
 
 Command = Callable[..., Any]
+Flags = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag: what it does, and which mechanisms have it, with which default."""
+
+    name: str
+    option: Option
+    owners: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def help(self) -> str:
+        """The help of the option, its bounds, who has it, and which default."""
+        parts = (self.option.help, self.option.bounds, self._having, self._defaults)
+        return " ".join(part for part in parts if part)
+
+    @property
+    def _having(self) -> str:
+        """The mechanisms that have it, or those that have not, whichever are fewer."""
+        owners = [name for name, _ in self.owners]
+        others = [name for name in (*MECHANISMS, Auto.name) if name not in owners]
+        if not owners or not others:
+            return ""
+        return (
+            f"(not {', '.join(others)})" if len(others) < len(owners) else f"({', '.join(owners)})"
+        )
+
+    @property
+    def _defaults(self) -> str:
+        chosen: dict[str, list[str]] = {}
+        for owner, default in self.owners:
+            if default:
+                chosen.setdefault(default, []).append(owner)
+        if not self.owners:
+            usual = self.option.shown_default
+            return f"Default {usual}." if usual else ""
+        if len(chosen) == 1 and sum(map(len, chosen.values())) == len(self.owners):
+            return f"Default {next(iter(chosen))}."
+        listed = (f"{default} for {', '.join(owners)}" for default, owners in chosen.items())
+        return f"Default {'; '.join(listed)}." if chosen else ""
+
+    def made(self) -> Callable[[Command], Command]:
+        """The flag for click; what was not typed is None."""
+        spelled, option = "--" + self.name.replace("_", "-"), self.option
+        if option.kind is bool:
+            return click.option(spelled, self.name, is_flag=True, default=None, help=self.help)
+        kind: Any = {int: int, float: float}.get(option.kind, str)
+        if option.choices:
+            kind = click.Choice(option.choices)
+        return click.option(spelled, self.name, type=kind, help=self.help)
+
+
+def flags_of(*kinds: type) -> list[Flag]:
+    """The flags of these classes, each once; mechanisms are named as owners."""
+    found: dict[str, Flag] = {}
+    for kind in kinds:
+        owner = getattr(kind, "name", None) if _chooses(kind) else None
+        for field, option in options_of(kind).items():
+            name = option.name or field
+            known = found.get(name, Flag(name, option))
+            owners = () if owner is None else ((owner, option.shown_default),)
+            found[name] = Flag(name, known.option, (*known.owners, *owners))
+    return list(found.values())
+
+
+def _chooses(kind: type) -> bool:
+    return issubclass(kind, (Mechanism, Auto))
+
+
+def mechanism_flags() -> list[Flag]:
+    """The flags of all mechanisms, and of the choice between them."""
+    return flags_of(*MECHANISMS.values(), Auto)
+
+
+def added(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
+    """A command with these options, in this order."""
+    for option in reversed(list(options)):
+        command = option(command)
+    return command
+
+
+def promise_options(command: Command) -> Command:
+    """Epsilon and delta."""
+    return added(
+        command,
+        (
+            click.option("--epsilon", type=float, help="Privacy loss, e.g. 1."),
+            click.option("--delta", type=float, help="Failure probability, e.g. 1e-6."),
+        ),
+    )
+
+
+def column_options(command: Command) -> Command:
+    """Where users and items are, or texts."""
+    return added(command, (flag.made() for flag in flags_of(Users, Items, Tokens)))
 
 
 def mechanism_options(command: Command) -> Command:
+    """The mechanism, and all options of all of them."""
+    named = click.option(
+        "--mechanism",
+        type=click.Choice([*MECHANISMS, Auto.name]),
+        help="How items are chosen; see `dpsu mechanisms`. Default sieve, or auto where "
+        "--expected-items-per-user or --auto-budget is given.",
+    )
+    return added(command, (named, *(flag.made() for flag in mechanism_flags())))
+
+
+def plan_options(command: Command) -> Command:
     """Everything that makes a plan."""
-    for option in reversed(
-        (
-            click.option("--epsilon", type=float, required=True, help="Privacy loss, e.g. 1."),
-            click.option(
-                "--delta", type=float, required=True, help="Failure probability, e.g. 1e-6."
-            ),
-            click.option(
-                "--mechanism",
-                type=click.Choice([*MECHANISMS, AUTO]),
-                help="How items are chosen; see `dpsu mechanisms`. Default sieve, or auto where "
-                "--expected-items-per-user is given.",
-            ),
-            click.option(
-                "--user", default="user", show_default=True, help="Column of the person to protect."
-            ),
-            click.option(
-                "--item", default="item", show_default=True, help="Column of what to release."
-            ),
-            click.option(
-                "--user-type",
-                type=click.Choice(ID_TYPES),
-                help="Read users as text or as integers; cells that cannot be read so are ignored. "
-                "Default: the type of their column, and text where columns have no type.",
-            ),
-            click.option(
-                "--item-type",
-                type=click.Choice(ID_TYPES),
-                help="The same for items.",
-            ),
-            click.option(
-                "--text",
-                metavar="COLUMN",
-                help="Column of texts, instead of --item: their tokens are the items.",
-            ),
-            click.option(
-                "--tokenizer",
-                help="words (default), paper, sentences, lines, regex:PATTERN, or a tokenizer.json "
-                "file.",
-            ),
-            click.option(
-                "--ngrams", help="Items are n-grams of these lengths: 2 or 1-3. Default 1."
-            ),
-            click.option(
-                "--max-items",
-                type=int,
-                help="At most so many items per user. Default 300 for sieve (1000 for n-grams), "
-                "100 for other Gaussian mechanisms; "
-                "count-laplace always needs it, other Laplace ones as published.",
-            ),
-            click.option(
-                "--calibration",
-                type=click.Choice(CALIBRATIONS),
-                default="tight",
-                show_default=True,
-                help="Our curves, or thresholds as published.",
-            ),
-            click.option(
-                "--alpha",
-                type=float,
-                help="Cutoff at threshold + ALPHA x noise scale (policy, greedy). Default 3.",
-            ),
-            click.option(
-                "--cutoff", type=float, help="Weight at which an item is full (policy, greedy)."
-            ),
-            click.option(
-                "--passes",
-                type=int,
-                help="Passes in which users spend their budget (policy, greedy). Default 1.",
-            ),
-            click.option(
-                "--rounds", type=int, help="Looks at the data. Default 14 for sieve, 3 for sips."
-            ),
-            click.option(
-                "--scout-items",
-                type=int,
-                help="Items per user that sieve scouts before deciding. Default 3000, 0 for none.",
-            ),
-            click.option(
-                "--min-users",
-                type=int,
-                help="Never release an item of fewer users (count, weighted, policy-laplace, "
-                "greedy); costs as much weight.",
-            ),
-            click.option(
-                "--counts", is_flag=True, help="Also release a noisy number of users per item."
-            ),
-            click.option(
-                "--counts-share",
-                type=float,
-                default=0.2,
-                show_default=True,
-                help="Share of epsilon and delta that counts take.",
-            ),
-            click.option(
-                "--counts-items",
-                type=int,
-                default=30,
-                show_default=True,
-                help="Released items for which a user counts at most.",
-            ),
-            click.option("--count", help="Column of local counts (greedy)."),
-            click.option(
-                "--prior",
-                type=click.Path(),
-                help="Public table with a column named as --item, or 'item', and one of numbers; "
-                "or wordfreq:en. Not for rounds.",
-            ),
-            click.option(
-                "--order",
-                type=click.Choice(ORDERS),
-                help="How a greedy user chooses: by own counts, by the prior (most popular, or "
-                "scarcest that can be filled), or by a hash.",
-            ),
-            click.option(
-                "--expected-users",
-                type=int,
-                help="Public estimate of the number of users (order scarce, auto).",
-            ),
-            click.option(
-                "--expected-items-per-user",
-                type=float,
-                help="Public estimate of the mean number of different items of a user (auto).",
-            ),
-            click.option(
-                "--public-items",
-                type=click.Path(),
-                help="Items known anyway: lines of a .txt file, or a table with a column named as "
-                "--item, or 'item'.",
-            ),
-            click.option(
-                "--allow-unproven", is_flag=True, help="Accept a release without a guarantee."
-            ),
-            click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests."),
+    more: tuple[Callable[[Command], Command], ...] = (
+        click.option(
+            "--counts",
+            is_flag=True,
+            default=None,
+            help="Also release a noisy number of users per item.",
+        ),
+        *(flag.made() for flag in flags_of(Counts)),
+        click.option(
+            "--public-items",
+            type=click.Path(),
+            help="Items known anyway: lines of a .txt file, or a table with a column named as "
+            "--item, or 'item'.",
+        ),
+        click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests."),
+    )
+    return promise_options(column_options(mechanism_options(added(command, more))))
+
+
+def plan_file_option(command: Command) -> Command:
+    """A plan that was made before."""
+    return click.option(
+        "--plan",
+        "plan_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Run this plan, written by `dpsu plan --json`, instead of one made of options.",
+    )(command)
+
+
+# Public data, which a plan in a file knows by their digests only.
+BESIDE_A_PLAN = ("prior", "public_items")
+
+
+def take(flags: Flags, names: Iterable[str]) -> Flags:
+    """Take what was typed for these names out of all flags."""
+    taken = {name: flags.pop(name, None) for name in names}
+    return {name: value for name, value in taken.items() if value is not None}
+
+
+def plan_names() -> list[str]:
+    """Names of all flags that make a plan."""
+    made = flags_of(Users, Items, Tokens, Counts, *MECHANISMS.values(), Auto)
+    own = ("epsilon", "delta", "mechanism", "counts", "public_items", "insecure_seed")
+    return [*own, *(flag.name for flag in made)]
+
+
+def planned(flags: Flags, file: Path | None = None) -> dict[str, Any]:
+    """Arguments of :func:`dpsu.release`: the plan in a file, or what flags say for one.
+
+    What was typed for them is taken out of `flags`.
+    """
+    typed = take(flags, plan_names())
+    if file is not None:
+        return {"plan": _plan_in(file, typed)}
+    for name in ("epsilon", "delta"):
+        if name not in typed:
+            raise click.UsageError(f"Missing option '--{name}'.")
+    beside = take(typed, ("epsilon", "delta", "public_items", "insecure_seed"))
+    made = {"user": users_of(typed), "item": items_of(typed), "counts": _counts(typed)}
+    return beside | made | {"mechanism": mechanism_of(typed)}
+
+
+def _plan_in(file: Path, typed: Flags) -> Plan:
+    for name in typed:
+        if name not in BESIDE_A_PLAN:
+            raise click.UsageError(f"--plan decides --{name.replace('_', '-')}; drop one of them")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ParameterError(f"the plan in {str(file)!r} cannot be read: {reason}") from None
+    return with_public_data(Plan.from_json(text), **typed)
+
+
+def _build(kind: type, typed: Flags) -> dict[str, Any]:
+    """What was typed for the fields of a class."""
+    values = {}
+    for field, option in options_of(kind).items():
+        name = option.name or field
+        if name in typed:
+            value = typed.pop(name)
+            if option.parse is not None and isinstance(value, str):
+                value = option.parse(value)
+            values[field] = value
+    return values
+
+
+def users_of(typed: Flags) -> Users:
+    """Where users are."""
+    return Users(**_build(Users, typed))
+
+
+def items_of(typed: Flags) -> Items | Tokens:
+    """Where items are, or the texts that hold them."""
+    if "text" in typed:
+        for name in ("item_type", "repeats"):
+            if name in typed:
+                raise ParameterError(
+                    f"{{{name}}} is not for texts: their tokens are text, and are counted; drop it",
+                    **{name: ...},
+                )
+        return Tokens(**_build(Tokens, typed))
+    for name in ("tokenizer", "ngrams"):
+        if name in typed:
+            raise ParameterError(
+                f"{{{name}}} is for texts: name their column with {{text}}",
+                **{name: ..., "text": ...},
+            )
+    return Items(**_build(Items, typed))
+
+
+def _counts(typed: Flags) -> bool | Counts:
+    wanted, given = typed.pop("counts", False), _build(Counts, typed)
+    if given and not wanted:
+        raise ParameterError(
+            "{counts_share} and {counts_items} do nothing without {counts}",
+            counts_share=...,
+            counts_items=...,
+            counts=...,
         )
-    ):
-        command = option(command)
-    return command
+    return Counts(**given) if given else bool(wanted)
+
+
+def mechanism_of(typed: Flags) -> Mechanism | Auto:
+    """The mechanism that was named, or the default, with its options."""
+    name = typed.pop("mechanism", None)
+    paid = {"expected_items_per_user", "auto_budget"}
+    if name == Auto.name or (name is None and paid & set(typed)):
+        options = _build(Auto, typed)
+        for left in typed:
+            raise ParameterError(
+                f"auto chooses {{{left}}} itself; drop it, or name a mechanism", **{left: ...}
+            )
+        return Auto(**options)
+    kind = DEFAULT_MECHANISM if name is None else MECHANISMS[name]
+    options = _build(kind, typed)
+    for left in typed:
+        if left in paid:
+            raise ParameterError(
+                f"{kind.name} makes no use of {{{left}}}; choose auto", **{left: ...}
+            )
+        raise no_such_option(kind.name, left)
+    return kind(**options)
 
 
 def format_option(command: Command) -> Command:
@@ -167,7 +294,8 @@ def format_option(command: Command) -> Command:
 
 def result_options(command: Command) -> Command:
     """How data is read, and where the result goes."""
-    for option in reversed(
+    return added(
+        command,
         (
             click.option(
                 "--memory-limit",
@@ -202,7 +330,5 @@ def result_options(command: Command) -> Command:
             click.option(
                 "--quiet", is_flag=True, help="Print nothing but errors, and whether it is private."
             ),
-        )
-    ):
-        command = option(command)
-    return command
+        ),
+    )

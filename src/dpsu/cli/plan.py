@@ -9,7 +9,7 @@ import click
 
 import dpsu
 from dpsu.cli.interrupts import interruptible
-from dpsu.cli.options import mechanism_options
+from dpsu.cli.options import plan_options, planned
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, putting, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
@@ -18,8 +18,8 @@ from dpsu.errors import DpsuError
 PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
 
 
-@click.command()
-@mechanism_options
+@click.command("plan")
+@plan_options
 @click.option("--users", type=int, help="Forecast: expected number of users.")
 @click.option(
     "--items-per-user", type=float, help="Forecast: different items of a user, on average."
@@ -41,7 +41,7 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
     "--html", type=click.Path(path_type=Path), help="Write the forecast as a page with plots."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the forecast, as JSON.")
-def plan(as_json: bool, html: Path | None, **options: Any) -> None:
+def plan_command(as_json: bool, html: Path | None, **options: Any) -> None:
     """Show what a release would do and need, without reading any data.
 
     With --users and --items-per-user, or --profile, also forecast how many items come out, for all
@@ -53,7 +53,7 @@ def plan(as_json: bool, html: Path | None, **options: Any) -> None:
             raise click.UsageError(
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
-        made = dpsu.plan(**options)
+        made = dpsu.plan(**planned(options))
         to_stdout(f"{made.to_json() if as_json else made}\n")
         return
     also_read = ("prior", "public_items", "tokenizer")
@@ -62,8 +62,9 @@ def plan(as_json: bool, html: Path | None, **options: Any) -> None:
         {"html": html},
         {"html": PAGES},
     )
+    made = dpsu.plan(**planned(options))
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
-        seen = interruptible(lambda: dpsu.forecast(**options, **profile, progress=progress))
+        seen = interruptible(lambda: dpsu.forecast(made, **profile, progress=progress))
     if html is not None:
         with putting("the page", html):
             seen.write_html(html)

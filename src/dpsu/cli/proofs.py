@@ -8,9 +8,9 @@ from dpsu.cli.proof_pages import proof_page, proof_pages
 from dpsu.cli.streams import to_stdout
 
 
-@click.command()
+@click.command("proofs")
 @click.argument("name", required=False)
-def proofs(name: str | None) -> None:
+def proofs_command(name: str | None) -> None:
     """List the proofs, or print the one called NAME.
 
     Plans and reports name the proofs that their guarantee rests on. `dpsu proofs index` prints

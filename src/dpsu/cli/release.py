@@ -11,27 +11,22 @@ import dpsu
 from dpsu.cli.charges import ledger_options, spending_of
 from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
 from dpsu.cli.interrupts import interruptible
-from dpsu.cli.options import format_option, mechanism_options, result_options
+from dpsu.cli.options import format_option, plan_file_option, plan_options, planned, result_options
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import prepared, told_warnings, write_result
 from dpsu.cli.sources import data_of, files_read, source_options
 
 
-@click.command()
+@click.command("release")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @source_options
-@mechanism_options
+@plan_file_option
+@plan_options
 @format_option
 @engine_options
-@click.option(
-    "--auto-budget",
-    type=float,
-    help="Share of epsilon and delta, such as 0.02, for which --mechanism auto estimates users and "
-    "items per user.",
-)
 @result_options
 @ledger_options
-def release(
+def release_command(
     files: tuple[str, ...],
     source: str | None,
     query: str | None,
@@ -44,6 +39,7 @@ def release(
     verbose: bool,
     quiet: bool,
     engine: str,
+    plan_file: Path | None,
     **options: Any,
 ) -> None:
     """Release the items of FILE... (parquet, csv, tsv, jsonl; .gz and .zst too; - is stdin).
@@ -52,18 +48,18 @@ def release(
     standard output, one per line, sorted; backslashes and line breaks inside an item are escaped.
     """
     data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
-    also_read = ("prior", "public_items", "tokenizer")
-    read = [*(options[name] for name in also_read if options[name])]
-    read += files_read(files, source, ledger)
+    read = [*(options[name] for name in ("prior", "public_items", "tokenizer") if options[name])]
+    read += files_read(files, source, ledger) + ([] if plan_file is None else [str(plan_file)])
     output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
     if engine == "local":
         refuse_for_local(options)
+    made = planned(options, plan_file)
     with told_warnings() as caught, shown_progress(quiet) as progress:
         result = interruptible(
             lambda: (
-                release_on_spark(files, options | {"ledger": spending})
+                release_on_spark(files, made, options | {"ledger": spending})
                 if engine == "spark"
-                else dpsu.release(data, progress=progress, ledger=spending, **options)
+                else dpsu.release(data, progress=progress, ledger=spending, **made, **options)
             )
         )
     write_result(

@@ -20,9 +20,10 @@ from dpsu.cli.interrupts import (
     signals_deferred,
     stage,
 )
-from dpsu.cli.streams import a_terminal, harmless, to_stderr, to_stdout
+from dpsu.cli.streams import a_terminal, to_stderr, to_stdout
 from dpsu.ledger.spending import Spending
-from dpsu.plans.prose import guarantee, summary
+from dpsu.plans.prose import guarantee
+from dpsu.reports import summary
 from dpsu.runtime.writing import (
     SUFFIXES,
     PendingFile,
@@ -33,6 +34,7 @@ from dpsu.runtime.writing import (
     text_writer,
     written_through,
 )
+from dpsu.showing.characters import harmless
 
 STDOUT = "/dev/stdout"
 PAGES = (".html", ".htm")
@@ -150,7 +152,7 @@ def put_in_place(named: Mapping[str, PendingFile], done: Callable[[], None] = la
                 ready.place()
                 stage.outputs[name] = COMPLETE
         for ready in named.values():
-            ready.settle()
+            ready.finish()
         # A ledger may be locked by others for a while.
         interruptible(done)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
-import unicodedata
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,9 +12,6 @@ from dpsu.runtime.writing import write_all
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-# Between letters of several scripts and of emoji; terminals do nothing else on them.
-_JOINERS = "\u200c\u200d"
 
 
 def to_stdout(text: str) -> None:
@@ -50,22 +45,6 @@ def printed() -> Iterator[Console]:
 def a_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
-
-
-def harmless(line: str) -> str:
-    r"""A line for a terminal, which would obey control characters: they are shown as \x1b."""
-    return re.sub(r"[^ -~]", _shown, line)
-
-
-def _shown(found: re.Match[str]) -> str:
-    character = found.group()
-    kind = unicodedata.category(character)
-    if character in _JOINERS or kind not in ("Cc", "Cf", "Zl", "Zp"):
-        return character
-    number = ord(character)
-    if number < 0x100:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def somebody_watches() -> bool:

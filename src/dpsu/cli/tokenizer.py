@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = {"tokenizer": ".json", "fasttext": ".txt", "gensim": ".txt", "spacy": ".jsonl"}
 
 
-@click.command()
+@click.command("tokenizer")
 @click.argument("words", type=click.Path(path_type=Path))
 @click.option(
     "--output",
@@ -56,7 +56,7 @@ SUFFIXES = {"tokenizer": ".json", "fasttext": ".txt", "gensim": ".txt", "spacy":
     help="Number of users for gensim, if public. Default: the largest noisy count.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def tokenizer(
+def tokenizer_command(
     words: Path,
     output: Path,
     kind: str,

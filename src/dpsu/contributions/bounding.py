@@ -1,4 +1,4 @@
-"""At most so many items per user, chosen without looking at anybody else."""
+"""Keep at most `max_items` items of each user, whatever other users hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def sample(
     """Keep the `max_items` items of each user with the smallest salted hash of (user, item).
 
     Removing a user leaves everyone else's sample as it was. Hashes are given per user and per item,
-    in the order of `contributions`, which is used up: its items are overwritten.
+    in the order of `contributions`. Do not use `contributions` afterwards: its items are
+    overwritten.
     """
     if contributions.sizes.max(initial=0) <= max_items:
         return contributions
@@ -32,10 +33,10 @@ def sample(
         ),
         contributions.start,
     )
-    return replace(contributions, stop=stop, items=items, counts=None)
+    return replace(contributions, stop=stop, items=items, repeats=None)
 
 
 def first(contributions: Contributions, max_items: int) -> Contributions:
     """Keep the first `max_items` items of each user in the user's own order."""
     stop = np.minimum(contributions.stop, contributions.start + max_items)
-    return replace(contributions, stop=stop, counts=None)
+    return replace(contributions, stop=stop, repeats=None)

@@ -1,4 +1,4 @@
-"""Who holds what, user by user: rows grouped, duplicates merged into local counts.
+"""Who holds what, user by user: rows are grouped, and duplicates are counted as repeats.
 
 Everything here is private; the class has no repr, so that no traceback prints its values.
 """
@@ -16,12 +16,12 @@ from dpsu.kernels import grouping
 from dpsu.runtime.memory import Memory
 from dpsu.runtime.threads import side_by_side
 
-# Rows of a bucket are sorted in the cache of one core; more buckets than this would be too many
-# places to deal to at once.
+# The rows of a bucket are sorted in the cache of one core. Rows are scattered to all buckets at
+# once, which is slow for more buckets than this.
 ROWS_IN_BUCKET = 1 << 17
 MOST_BUCKETS = 1 << 10
-# Who waits hears of users after so many rows.
-ROWS_IN_STRETCH = 1 << 21
+# Progress is reported every 2^21 rows.
+ROWS_PER_REPORT = 1 << 21
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,13 +29,14 @@ class Contributions:
     """Users in processing order, each with distinct items: user u holds items[start[u]:stop[u]].
 
     Items are positions in the item order of the release, ascending unless the user has an order of
-    its own; `counts` is None where local counts do not matter. There may be gaps between users.
+    its own. `repeats` says how often the user holds each item; it is None where that does not
+    matter. There may be gaps between users.
     """
 
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
     items: NDArray[np.int32]
-    counts: NDArray[np.int32] | None
+    repeats: NDArray[np.int32] | None
     n_items: int
 
     @property
@@ -43,15 +44,15 @@ class Contributions:
         """Number of items of each user."""
         return self.stop - self.start
 
-    def stretches(
-        self, done: Callable[[int], None]
+    def chunks(
+        self, progress: Callable[[int], None]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """`start` and `stop` of users in turn, some at a time; `done` hears how many had theirs."""
+        """`start` and `stop` of some users at a time, in order; reports how many are done."""
         rows = int(self.start[-1]) if len(self.start) else 0
-        bounds = np.searchsorted(self.start, np.arange(0, rows, ROWS_IN_STRETCH))[1:].tolist()
+        bounds = np.searchsorted(self.start, np.arange(0, rows, ROWS_PER_REPORT))[1:].tolist()
         for first, last in zip([0, *bounds], [*bounds, len(self.start)], strict=True):
             yield self.start[first:last], self.stop[first:last]
-            done(last)
+            progress(last)
 
 
 def arrange(
@@ -59,13 +60,13 @@ def arrange(
     user_order: NDArray[np.int64],
     item_order: NDArray[np.int64],
     *,
-    counted: bool,
+    with_repeats: bool,
     memory: Memory | None = None,
 ) -> Contributions:
     """Group rows by user, users and items in the given orders (codes, first to last).
 
-    Items that the order leaves out are dropped. `counted` asks for local counts: given ones added
-    up, or repeated rows counted.
+    Items that the order leaves out are dropped. `with_repeats` asks for repeats: those that came
+    with the rows are added up; otherwise repeated rows are counted.
     """
     memory = Memory() if memory is None else memory
     n_users, n_items, rows = len(user_order), len(item_order), len(pairs)
@@ -82,18 +83,18 @@ def arrange(
     bucket_start = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
     cursors = bucket_start[:-1] + np.cumsum(sizes, axis=0) - sizes
     users, items = memory.empty(rows), memory.empty(rows)
-    counts = memory.empty(rows if counted else 0)
+    repeats = memory.empty(rows if with_repeats else 0)
     none = np.empty(0, np.int32)
 
-    def deal(b: int) -> None:
+    def scatter(b: int) -> None:
         block: Block = blocks[b]
-        given = none if block.counts is None else block.counts
-        grouping.deal(
+        given = none if block.repeats is None else block.repeats
+        grouping.scatter(
             block.users, block.items, given, user_position, item_position, shift, cursors[b],
-            users, items, counts,
+            users, items, repeats,
         )  # fmt: skip
 
-    side_by_side(deal, len(blocks))
+    side_by_side(scatter, len(blocks))
     start, stop = np.empty(n_users, np.int64), np.empty(n_users, np.int64)
     item_bits = max(1, int(n_items).bit_length())
 
@@ -101,18 +102,18 @@ def arrange(
         first, last = bucket << shift, min((bucket + 1) << shift, n_users)
         low, high = bucket_start[bucket], bucket_start[bucket + 1]
         grouping.sort_bucket(
-            users[low:high], items[low:high], counts[low:high] if counted else none, first,
+            users[low:high], items[low:high], repeats[low:high] if with_repeats else none, first,
             item_bits, item_bits + shift, start[first:last], stop[first:last],
         )  # fmt: skip
         start[first:last] += low
         stop[first:last] += low
 
     side_by_side(sort, n_buckets)
-    return Contributions(start, stop, items, counts if counted else None, n_items)
+    return Contributions(start, stop, items, repeats if with_repeats else None, n_items)
 
 
 def _bucket_shift(n_users: int, rows: int) -> int:
-    """Buckets hold 2^shift users: as few as fill a bucket on average, but not too many buckets."""
+    """Buckets hold 2^shift users, enough to fill a bucket on average and to limit their number."""
     shift = 0
     while n_users >> (shift + 1) and (
         (rows << shift) // n_users < ROWS_IN_BUCKET or n_users >> shift > MOST_BUCKETS

@@ -1,4 +1,7 @@
-"""What ids may be declared to be. Imports nothing, so that `dpsu --help` may."""
+"""The types that users and items may be declared to have.
+
+This file imports nothing, so that `dpsu --help` may import it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Identity of users and items: what makes two of them the same, and the bytes they are hashed by.
+"""Ids of users and items: when two of them are the same, and which bytes are hashed.
 
-Text is NFC-normalized UTF-8, integers are 64 bits. Hashes always see the raw bytes of an id (an
-integer's decimal digits), never the code it was interned to: codes change when a user leaves.
+Text is NFC-normalized UTF-8, integers are 64 bits. Hashes are made of the raw bytes of an id (an
+integer's decimal digits), never of its code: codes of others change when a user leaves.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Ids:
 def canonical(name: str, values: pa.Array) -> pa.Array:
     """Normalize ids to NFC text or 64-bit integers; a cell that can be neither becomes null.
 
-    A refusal would let one user's cell stop a run.
+    To refuse it would let one user's cell stop the run.
     """
     value = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_integer(value):
@@ -65,12 +65,12 @@ def canonical(name: str, values: pa.Array) -> pa.Array:
 
 
 def integers(values: NDArray[np.int64]) -> pa.Array:
-    """NumPy to Arrow, the same memory; unlike ``pa.array`` this does not load pandas."""
+    """NumPy to Arrow without a copy; unlike ``pa.array`` this does not load pandas."""
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
 def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:
-    """Arrow to NumPy, the same memory, without nulls; unlike ``to_numpy`` this loads no pandas."""
+    """Arrow without nulls to NumPy without a copy; unlike ``to_numpy`` this loads no pandas."""
     if len(array) == 0:
         return np.empty(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
@@ -128,7 +128,7 @@ def _normalized(text: pa.Array) -> pa.Array:
 
 
 def _decodable(text: pa.Array) -> pa.Array:
-    """Text whose cells are UTF-8; the others are null."""
+    """Replace cells that are not UTF-8 by null."""
     cells = text.cast(pa.large_binary()).to_pylist()
     good = pa.array([cell is not None and _decodes(cell) for cell in cells])
     return pc.if_else(good, text, pa.scalar(None, text.type))

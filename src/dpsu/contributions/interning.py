@@ -1,7 +1,8 @@
-"""From ids to codes, batch after batch: the distinct ids are kept, the columns are not.
+"""Number the distinct ids of a column, batch after batch; the column itself is not kept.
 
-A column is first prepared, which may happen in any thread, and then interned, which happens in
-order. Codes say nothing about a user: they change when somebody leaves, and only `Ids` are hashed.
+A batch is first prepared, in any thread, and then interned, in the order of the batches. The codes
+that ids get depend on other users, because they change when somebody leaves. So nothing is derived
+from a code: only `Ids` are hashed.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.contributions.cells import Column, Lose
+from dpsu.contributions.id_columns import Column, Lose
 from dpsu.contributions.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
 from dpsu.errors import DataError, without_values
 from dpsu.kernels import interning
 from dpsu.kernels.hashing import hash_strings
 from dpsu.runtime.memory import refuse_beyond_memory
 
-# A table of 16 million codes (64 MB) is worth it for any integers; a larger one only if it is
-# smaller than the codes of the rows.
+# Integers in a range up to 16 million (64 MB of codes) are looked up in a table of that range,
+# those in a larger range only if the table is smaller than the codes of the rows.
 SMALL_SPAN = 1 << 24
 MOST_IDS = 2**31 - 2
 FIRST_ROOM = 1 << 12
@@ -31,13 +32,13 @@ FIRST_ROOM = 1 << 12
 
 @dataclass(frozen=True, repr=False)
 class Prepared:
-    """A chunk of a column: its ids without nulls, and where each row finds its own.
+    """A chunk of a column: its ids without nulls, and for each row the place of its id among them.
 
-    `indices` is None where the ids are the rows; -1 marks a row that has none. `hashes` are those
-    of texts.
+    `indices` is None if there is one id for each row, in order; -1 marks a row without an id.
+    `hashes` are the hashes of texts, and empty for integers.
     """
 
-    family: str
+    id_type: str
     ids: pa.Array
     hashes: NDArray[np.uint64]
     indices: NDArray[np.int32] | None
@@ -47,27 +48,27 @@ class Prepared:
 class Interner:
     """The distinct ids of one column so far; errors name the column and never a value."""
 
-    def __init__(self, column: Column, lose: Lose = lambda what: None) -> None:
+    def __init__(self, column: Column, lose: Lose = lambda reason: None) -> None:
         self._column, self._lose = column, lose
-        # A salt of its own: nobody can prepare ids that collide.
+        # A random salt, so that nobody can choose ids that collide.
         self._salt = np.uint64(int.from_bytes(os.urandom(8), "big"))
-        self._family = NOTHING
+        self._id_type = NOTHING
         self._table: _Integers | _Texts | None = None
-        # What is declared holds for no rows too: the type of a release is public.
-        self._settle_family(column.family(pa.null()))
+        # A declared type holds even if there are no rows: the type of a release is public.
+        self._fix_id_type(column.id_type(pa.null()))
 
     def prepare(self, column: pa.ChunkedArray) -> list[Prepared]:
-        """Everything that can be done without the ids seen so far."""
+        """Do all work that does not need the ids of earlier batches."""
         chunks = column.chunks or [pa.nulls(0, column.type)]
         return [self._prepare(chunk) for chunk in chunks]
 
     def _prepare(self, chunk: pa.Array) -> Prepared:
-        kind, rows = self._column.family(chunk.type), len(chunk)
+        id_type, rows = self._column.id_type(chunk.type), len(chunk)
         hashes, indices = np.empty(0, np.uint64), None
-        if kind == NOTHING or pa.types.is_null(chunk.type):
-            nothing = pa.nulls(0, pa.large_string() if kind == TEXT else pa.int64())
-            return Prepared(kind, nothing, hashes, np.full(rows, -1, np.int32), rows)
-        if kind == TEXT or not pa.types.is_integer(chunk.type):
+        if id_type == NOTHING or pa.types.is_null(chunk.type):
+            nothing = pa.nulls(0, pa.large_string() if id_type == TEXT else pa.int64())
+            return Prepared(id_type, nothing, hashes, np.full(rows, -1, np.int32), rows)
+        if id_type == TEXT or not pa.types.is_integer(chunk.type):
             if not pa.types.is_dictionary(chunk.type):
                 chunk = chunk.dictionary_encode()
             places = without_values(
@@ -76,38 +77,38 @@ class Interner:
             places = places.fill_null(-1) if places.null_count else places
             indices = numbers(places, np.int32)
             chunk = chunk.dictionary
-            # Readers of damaged files make dictionaries that lack entries, and nobody checks them.
+            # Of a damaged file, a reader may make a dictionary that lacks entries without noticing.
             if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(chunk):
                 raise DataError(
                     f"column {self._column} is damaged: its dictionary lacks entries that rows "
                     "refer to; get an undamaged copy"
                 )
-        ids = self._settled(chunk, indices)
+        ids = self._canonical_ids(chunk, indices)
         if ids.null_count:
             present = ids.is_valid().to_numpy(zero_copy_only=False)
             moved = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
             indices = moved if indices is None else np.append(moved, np.int32(-1))[indices]
             ids = ids.drop_null()
-        if kind == TEXT:
+        if id_type == TEXT:
             hashes = hash_strings(*text_buffers(ids), self._salt)
-        return Prepared(kind, ids, hashes, indices, rows)
+        return Prepared(id_type, ids, hashes, indices, rows)
 
-    def _settled(self, values: pa.Array, indices: NDArray[np.int32] | None) -> pa.Array:
-        """Canonical ids; cells that have none are told, unless no row makes use of them."""
-        told: list[str] = []
-        ids = self._column.settled(values, told.append)
-        if told and indices is not None:
+    def _canonical_ids(self, values: pa.Array, indices: NDArray[np.int32] | None) -> pa.Array:
+        """Canonical ids; reports cells that have none, unless no row refers to them."""
+        reasons: list[str] = []
+        ids = self._column.canonical_ids(values, reasons.append)
+        if reasons and indices is not None:
             lost = ids.is_null().to_numpy(zero_copy_only=False)
             lost &= values.is_valid().to_numpy(zero_copy_only=False)
-            told = told if lost[indices[indices >= 0]].any() else []
-        for what in told:
-            self._lose(what)
+            reasons = reasons if lost[indices[indices >= 0]].any() else []
+        for reason in reasons:
+            self._lose(reason)
         return ids
 
     def intern(self, prepared: Prepared, codes: NDArray[np.int32]) -> bool:
-        """Write the codes of the rows; returns whether any row has no id and so the code -1."""
-        self._settle_family(prepared.family)
-        if self._table is None or prepared.family == NOTHING:
+        """Write the codes of the rows; rows without an id get -1. Returns whether any did."""
+        self._fix_id_type(prepared.id_type)
+        if self._table is None or prepared.id_type == NOTHING:
             codes[:] = -1
             return prepared.rows > 0
         if prepared.indices is None:
@@ -118,32 +119,32 @@ class Interner:
         missing: bool = interning.spread(codes_of, prepared.indices, codes)
         return missing
 
-    def _settle_family(self, kind: str) -> None:
-        if kind in (NOTHING, self._family):
+    def _fix_id_type(self, id_type: str) -> None:
+        if id_type in (NOTHING, self._id_type):
             return
-        if self._family != NOTHING:
-            kinds = " in one file and ".join(sorted([kind, self._family]))
+        if self._id_type != NOTHING:
+            both = " in one file and ".join(sorted([id_type, self._id_type]))
             raise DataError(
-                f"column {self._column} is {kinds} in another; make them the same, or declare one "
+                f"column {self._column} is {both} in another; make them the same, or declare one "
                 f"type ({self._column.type_option})"
             )
-        self._family = kind
-        self._table = _Texts() if kind == TEXT else _Integers(self._salt)
+        self._id_type = id_type
+        self._table = _Texts() if id_type == TEXT else _Integers(self._salt)
 
     def ids(self) -> Ids:
-        """The distinct ids, by code; text where no type was ever said."""
+        """The distinct ids, in the order of their codes; text if no type was ever known."""
         return Ids(pa.nulls(0, pa.large_string()) if self._table is None else self._table.ids())
 
 
 class _Slots:
-    """A hash table of codes and the hashes of the ids they stand for."""
+    """A hash table of codes, and the hash of the id that each code stands for."""
 
     def __init__(self) -> None:
         self.slots = np.full(2 * FIRST_ROOM, interning.FREE_SLOT, np.uint64)
         self.hashes = np.empty(FIRST_ROOM, np.uint64)
 
     def make_room(self, n_known: int, n_new: int) -> None:
-        """Let `n_new` more ids in, with at most half of the slots used."""
+        """Make room for `n_new` more ids, so that at most half of the slots are used."""
         if n_known + n_new > len(self.hashes):
             room = _next_power(n_known + n_new)
             self.hashes = _grown(self.hashes, n_known, room)
@@ -180,7 +181,7 @@ class _Texts(_Slots):
 
 
 class _Integers:
-    """Integers by a table of their range for as long as it is narrow, then by hash."""
+    """Codes of integers, in a table of their range while it is narrow, then in a hash table."""
 
     def __init__(self, salt: np.uint64) -> None:
         self._salt = salt
@@ -216,7 +217,7 @@ class _Integers:
         return known
 
     def _widen(self, lowest: int, highest: int) -> None:
-        """Let the table reach from `lowest` to `highest`, or go over to hashes."""
+        """Extend the table to reach from `lowest` to `highest`, or change to a hash table."""
         assert self._range is not None
         if len(self._range):
             lowest = min(lowest, self._lowest)
@@ -229,7 +230,7 @@ class _Integers:
             known = self._known[: self._n].copy()
             self._intern_hashed(known, 0, np.empty(self._n, np.int32))
             return
-        # Half as much again above, where growing ids will come from: widening copies the table.
+        # Add half as much again at the upper end, where ids grow: widening copies the table.
         wider = np.full(span + span // 2 if len(self._range) else span, interning.FREE, np.int32)
         offset = self._lowest - lowest if len(self._range) else 0
         wider[offset : offset + len(self._range)] = self._range

@@ -1,4 +1,4 @@
-"""Who holds what, row by row: rows as they are read, and rows interned.
+"""Who holds what, row by row: rows as they are read, and rows of codes.
 
 Everything here is private; the classes have no repr, so that no traceback prints their values.
 """
@@ -6,7 +6,6 @@ Everything here is private; the classes have no repr, so that no traceback print
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions.cells import Column
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import Ids, is_text, type_name
 from dpsu.contributions.interning import Interner, Prepared
-from dpsu.errors import DataError, DataWarning
-from dpsu.kernels.grouping import LARGEST_COUNT
+from dpsu.errors import DataError, warn
+from dpsu.kernels.grouping import MOST_REPEATS
 from dpsu.runtime.memory import Memory
 from dpsu.runtime.threads import in_order_ahead
 
@@ -29,10 +28,10 @@ Part = Callable[[], Columns]
 
 
 class Tally:
-    """What parts leave out and see, counted from any thread.
+    """What was left out while parts were read, in any thread.
 
-    `nothing` is what to say if no rows come out at all; `shared_users` as for :class:`Rows`, for
-    texts.
+    `nothing` is the warning for the case that no rows are left; `shared_users` is that of
+    :class:`Rows`, for texts.
     """
 
     def __init__(self, nothing: str | None, *, shared_users: bool = False) -> None:
@@ -43,24 +42,24 @@ class Tally:
         self._lock = threading.Lock()
 
     def lose(self, what: str, number: int = 1) -> None:
-        """So many things, described by `what`, are left out."""
+        """Note that `number` things, described by `what`, were left out."""
         if number:
             with self._lock:
                 self.lost[what] += number
 
     def of_texts(self, nothing: str, shared_users: bool) -> Tally:
-        """A tally of the texts of the same rows; what was lost before counts."""
+        """A tally for the texts of the same rows; it keeps what this one has noted."""
         tally = Tally(nothing, shared_users=shared_users)
         tally.lost, tally._lock = self.lost, self._lock
         return tally
 
     def see(self, texts: int) -> None:
-        """So many texts had items."""
+        """Note that `texts` more texts had items."""
         with self._lock:
             self._texts += texts
 
     def suspicious(self, n_users: int) -> bool:
-        """Whether each of several texts is of another user."""
+        """Whether there are several texts, each of another user."""
         return self._shared_users and 1 < self._texts == n_users
 
 
@@ -68,9 +67,9 @@ class Tally:
 class Rows:
     """Rows to be read: functions that each read a part, so that parts can be read side by side.
 
-    `names` are the columns as the caller typed them, for messages, and `types` what users and items
-    were declared to be; `shared_users` says that user ids came with the rows, so that one id per
-    row is suspicious. Parts tell `tally` what only they can know.
+    `names` are the names of the columns as the caller typed them, for messages, and `types` the
+    declared types of users and items. `shared_users` says that user ids came with the rows, so that
+    a different id in each row is suspicious. Parts note in `tally` what they leave out.
     """
 
     parts: Iterable[Part]
@@ -82,22 +81,22 @@ class Rows:
 
 @dataclass(frozen=True, repr=False)
 class Block:
-    """Some interned rows: a user and an item each, and perhaps a local count."""
+    """Some interned rows: a user and an item each, and perhaps how often the user holds it."""
 
     users: NDArray[np.int32]
     items: NDArray[np.int32]
-    counts: NDArray[np.int32] | None
+    repeats: NDArray[np.int32] | None
 
     def rows(self, wanted: NDArray[np.bool_]) -> Block:
         """Only the wanted rows."""
-        counts = None if self.counts is None else self.counts[wanted]
-        return Block(self.users[wanted], self.items[wanted], counts)
+        repeats = None if self.repeats is None else self.repeats[wanted]
+        return Block(self.users[wanted], self.items[wanted], repeats)
 
     def complete_rows(self) -> Block:
-        """Only the rows that have a user, an item and a positive count."""
+        """Only the rows that have a user, an item and, if there are any, positive repeats."""
         wanted = (self.users >= 0) & (self.items >= 0)
-        if self.counts is not None:
-            wanted &= self.counts > 0
+        if self.repeats is not None:
+            wanted &= self.repeats > 0
         return self.rows(wanted)
 
 
@@ -138,13 +137,13 @@ def intern(
     *,
     strict: bool = False,
     memory: Memory | None = None,
-    tick: Callable[[int], None] = lambda rows: None,
+    progress: Callable[[int], None] = lambda rows: None,
 ) -> Pairs:
-    """Read and intern rows; those without a user, an item or a positive count are dropped.
+    """Read and intern rows; those without a user, an item or positive repeats are dropped.
 
-    Dropping is the private answer: refusing would let one user's row abort the release. `strict`
-    refuses all the same, for curators who would rather repair their data. `tick` is told how many
-    rows were read.
+    To refuse them would let one user's row abort the release. `strict` refuses them all the same,
+    for curators who would rather repair their data. `progress` is called with the number of rows of
+    each part that was read.
     """
     user_name, item_name, count_name = rows.names
     memory = Memory() if memory is None else memory
@@ -155,8 +154,8 @@ def intern(
         user, item, count = part()
         if len({len(column) for column in (user, item, count) if column is not None}) > 1:
             raise DataError(f"columns {user_name!r} and {item_name!r} have different lengths")
-        counts = None if count is None else _counts(str(count_name), count)
-        return users.prepare(user), items.prepare(item), counts
+        repeats = None if count is None else _repeats(str(count_name), count)
+        return users.prepare(user), items.prepare(item), repeats
 
     def codes(interner: Interner, chunks: list[Prepared]) -> tuple[NDArray[np.int32], bool]:
         found, first, missing = memory.empty(sum(chunk.rows for chunk in chunks)), 0, False
@@ -166,28 +165,30 @@ def intern(
         return found, missing
 
     blocks, dropped = [], False
-    for user, item, counts in in_order_ahead(prepare, rows.parts):
+    for user, item, repeats in in_order_ahead(prepare, rows.parts):
         user_codes, no_user = codes(users, user)
         item_codes, no_item = codes(items, item)
-        block = Block(user_codes, item_codes, counts)
-        tick(len(block.users))
-        if no_user or no_item or (counts is not None and counts.min(initial=1) <= 0):
+        block = Block(user_codes, item_codes, repeats)
+        progress(len(block.users))
+        if no_user or no_item or (repeats is not None and repeats.min(initial=1) <= 0):
             block, dropped = block.complete_rows(), True
         if len(block.users):
             blocks.append(block)
-    tell_lost(rows.tally, strict)
+    report_lost(rows.tally, strict)
     if dropped:
-        told = f"some rows have no {user_name!r} or no {item_name!r}"
+        problem = f"some rows have no {user_name!r} or no {item_name!r}"
         if rows.names[2] is not None:
-            told += f" or no positive {count_name!r}"
-        _tell(told, "they were ignored", "drop or repair them, or do without strict", strict)
+            problem += f" or no positive {count_name!r}"
+        _warn_or_refuse(
+            problem, "they were ignored", "drop or repair them, or do without strict", strict
+        )
     pairs = Pairs(users.ids(), items.ids(), blocks)
-    # What the columns took is needed for grouping now.
+    # The memory of the columns is needed for grouping now.
     pa.default_memory_pool().release_unused()
     if not blocks:
         # The empty database is a neighbor of every database of one user: its release is the empty
-        # set, not an error that would tell the two apart.
-        tell_nothing(rows.tally, strict, f"no row has both {user_name!r} and {item_name!r}")
+        # set, since an error would distinguish the two.
+        report_nothing(rows.tally, strict, f"no row has both {user_name!r} and {item_name!r}")
     elif rows.shared_users and 1 < len(pairs) <= len(pairs.users) and _all_differ(blocks):
         question_users("row", user_name)
     elif rows.tally.suspicious(len(pairs.users)):
@@ -195,31 +196,33 @@ def intern(
     return pairs
 
 
-def tell_lost(tally: Tally, strict: bool) -> None:
-    """Say that there were things left out, never how many."""
-    for told in sorted(tally.lost):
-        _tell(told, "they were ignored", "drop or repair them, or do without strict", strict, 5)
+def report_lost(tally: Tally, strict: bool) -> None:
+    """Warn that something was left out, or refuse it; never say how much."""
+    for problem in sorted(tally.lost):
+        _warn_or_refuse(
+            problem, "they were ignored", "drop or repair them, or do without strict", strict
+        )
 
 
-def tell_nothing(tally: Tally, strict: bool, otherwise: str = "") -> None:
-    """Say that no rows came out."""
-    _tell(tally.nothing or otherwise, "nothing can be released", "check what was read", strict, 5)
-
-
-def question_users(what: str, user_name: str) -> None:
-    """Warn where each row, or text, is of another user."""
-    warnings.warn(
-        f"every {what} has its own {user_name!r}: is this column really the person to protect, and "
-        f"not a number of the {what}?",
-        DataWarning,
-        stacklevel=4,
+def report_nothing(tally: Tally, strict: bool, otherwise: str = "") -> None:
+    """Warn that no rows are left, or refuse that."""
+    _warn_or_refuse(
+        tally.nothing or otherwise, "nothing can be released", "check what was read", strict
     )
 
 
-def _tell(what: str, done: str, fix: str, strict: bool, stacklevel: int = 4) -> None:
+def question_users(what: str, user_name: str) -> None:
+    """Warn that each row, or text, belongs to another user."""
+    warn(
+        f"every {what} has its own {user_name!r}: is this column really the person to protect, and "
+        f"not a number of the {what}?"
+    )
+
+
+def _warn_or_refuse(what: str, done: str, fix: str, strict: bool) -> None:
     if strict:
         raise DataError(f"{what}; {fix}")
-    warnings.warn(f"{what}; {done}", DataWarning, stacklevel=stacklevel)
+    warn(f"{what}; {done}")
 
 
 def _all_differ(blocks: list[Block]) -> bool:
@@ -227,9 +230,9 @@ def _all_differ(blocks: list[Block]) -> bool:
     return len(codes) == np.count_nonzero(np.bincount(codes))
 
 
-def _counts(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
+def _repeats(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
     if is_text(column.type):
-        # CSV has no numbers. What is not one is missing: one user's cell must not stop the run.
+        # CSV is text. A cell that is no number is missing: one user's cell must not stop the run.
         whole = pc.match_substring_regex(column, r"^[0-9]{1,18}$")
         column = pc.if_else(whole, column, pa.scalar(None, column.type)).cast(pa.int64())
     if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
@@ -237,5 +240,5 @@ def _counts(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
             f"column {name!r} has type {type_name(column.type)}; local counts must be integers: "
             "convert it"
         )
-    counts: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
-    return np.clip(counts, 0, LARGEST_COUNT).astype(np.int32)
+    repeats: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
+    return np.clip(repeats, 0, MOST_REPEATS).astype(np.int32)

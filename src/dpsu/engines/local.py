@@ -1,7 +1,7 @@
 """One machine, in memory: from interned rows to the released items.
 
 orders -> grouping -> bounding -> policy weights -> exact coins -> sorted items
-orders -> grouping -> rounds of looks with exact noise -> sorted items
+orders -> grouping -> rounds with exact noise -> sorted items
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from dpsu.contributions import bounding
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.pairs import Pairs
-from dpsu.engines.local_rounds import LocalLooks
+from dpsu.engines.local_rounds import LocalRounds
 from dpsu.errors import DataError
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import order
-from dpsu.randomness.coins import toss
+from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.rounds import NGramRounds
 from dpsu.runtime.memory import Memory
 
-Stage = Callable[[str, int], None]
+StageProgress = Callable[[str, int], None]
 
 
 def run(
@@ -39,25 +39,27 @@ def run(
     prior: Prior | None = None,
     public: PublicItems | None = None,
     memory: Memory | None = None,
-    stage: Stage = lambda name, users: None,
+    progress: StageProgress = lambda name, users: None,
 ) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
     users, items, held = group(
-        plan, pairs, key, prior=prior, public=public, memory=memory, stage=stage
+        plan, pairs, key, prior=prior, public=public, memory=memory, progress=progress
     )
-    stage("weighing items", 0)
+    progress("weighing items", 0)
 
-    def done(weighed: int) -> None:
-        stage("weighing items", weighed)
+    def users_weighed(weighed: int) -> None:
+        progress("weighing items", weighed)
 
     if isinstance(plan.selection, OneShot):
-        weights = above(plan, plan.policy.weights(bound(plan, held, users, items, key), done))
-        stage("tossing coins", 0)
-        released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
+        weights = above_min_users(
+            plan, plan.policy.weights(bound(plan, held, users, items, key), users_weighed)
+        )
+        progress("tossing coins", 0)
+        released = flip_coins(plan.curve, weights, plan.policy.fraction_bits, items, key)
     else:
         assert not isinstance(plan.selection, NGramRounds), "n-grams have an engine of their own"
-        looks = LocalLooks(held, users, items, key, done)
-        released = plan.selection.run(looks, items, key)
+        engine = LocalRounds(held, users, items, key, users_weighed)
+        released = plan.selection.run(engine, items, key)
     found = items.take(np.flatnonzero(released)).values
     if public is not None:
         found = pa.concat_arrays([found, public.as_type(found.type)])
@@ -74,7 +76,7 @@ def weigh(
 ) -> tuple[Ids, NDArray[np.int64]]:
     """Items in their order and their weights. PRIVATE: weights never leave the engine."""
     items, weights = shares(plan, pairs, key, prior=prior, public=public)
-    return items, above(plan, weights)
+    return items, above_min_users(plan, weights)
 
 
 def shares(
@@ -87,14 +89,14 @@ def shares(
 ) -> tuple[Ids, NDArray[np.int64]]:
     """What these users together give to each of their items. PRIVATE.
 
-    Of policies without an order of users, sums over parts of the users are those of all of them.
+    If the policy has no order of users, sums over parts of the users add up to the sum over all.
     """
     users, items, held = group(plan, pairs, key, prior=prior, public=public)
     return items, plan.policy.weights(bound(plan, held, users, items, key))
 
 
-def above(plan: Plan, weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Weights less (min_users - 1), at least 0."""
+def above_min_users(plan: Plan, weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Subtract (min_users - 1) from every weight, but leave none below 0."""
     return np.maximum(weights - (plan.shift << plan.policy.fraction_bits), 0)
 
 
@@ -102,22 +104,22 @@ def count(
     plan: Plan, pairs: Pairs, released: pa.Array, key: Key, *, memory: Memory | None = None
 ) -> pa.Array:
     """Noisy numbers of holders of the released items, held or not, in their order."""
-    assert plan.counts is not None
+    assert plan.noisy_counts is not None
     # Items that nobody holds have a count too: 0 and the same noise.
     counted = holders(plan, pairs, released, key, memory=memory)
-    return integers(counted + plan.counts.noise(Ids(released), key))
+    return integers(counted + plan.noisy_counts.noise(Ids(released), key))
 
 
 def holders(
     plan: Plan, pairs: Pairs, released: pa.Array, key: Key, *, memory: Memory | None = None
 ) -> NDArray[np.int64]:
     """How many of these users count for each of the released items. PRIVATE."""
-    assert plan.counts is not None
+    assert plan.noisy_counts is not None
     at = pc.index_in(released, value_set=pairs.items.values)
     codes = at.drop_null().to_numpy().astype(np.int64)
-    held = arrange(pairs, np.arange(len(pairs.users)), codes, counted=False, memory=memory)
+    held = arrange(pairs, np.arange(len(pairs.users)), codes, with_repeats=False, memory=memory)
     found = np.zeros(len(released), np.int64)
-    found[at.is_valid().to_numpy(zero_copy_only=False)] = plan.counts.holders(
+    found[at.is_valid().to_numpy(zero_copy_only=False)] = plan.noisy_counts.holders(
         held, pairs.users, pairs.items.take(codes), key
     )
     return found
@@ -131,16 +133,18 @@ def group(
     prior: Prior | None = None,
     public: PublicItems | None = None,
     memory: Memory | None = None,
-    stage: Stage = lambda name, users: None,
+    progress: StageProgress = lambda name, users: None,
 ) -> tuple[Ids, Ids, Contributions]:
     """Users and items in their orders, and who holds what."""
     refuse_too_many(plan, len(pairs.users))
-    stage("grouping by user", 0)
+    progress("grouping by user", 0)
     user_order = order.hash_order(pairs.users, key.salt("user order"))
     item_order = _item_order(plan, pairs.items, key, prior)
     if public is not None:
         item_order = item_order[~public.among(pairs.items)[item_order]]
-    held = arrange(pairs, user_order, item_order, counted=plan.order == "count", memory=memory)
+    held = arrange(
+        pairs, user_order, item_order, with_repeats=plan.order == "repeats", memory=memory
+    )
     return pairs.users.take(user_order), pairs.items.take(item_order), held
 
 
@@ -170,8 +174,8 @@ def bound(
     plan: Plan, contributions: Contributions, users: Ids, items: Ids, key: Key
 ) -> Contributions:
     """At most `max_items` items of each user, as the plan says; `contributions` is used up."""
-    if plan.order == "count":
-        contributions = order.by_local_count(contributions)
+    if plan.order == "repeats":
+        contributions = order.by_repeats(contributions)
     if plan.max_items is None:
         return contributions
     if plan.bounded_by == "order":

@@ -1,4 +1,4 @@
-"""Users of one machine, asked for weights round after round: see `dpsu.rounds.protocols`."""
+"""The users of one machine give weights in every round: see `dpsu.rounds.protocols`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dpsu.contributions import bounding
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids
 from dpsu.kernels import rounds as kernels
-from dpsu.policies.passes import Done, nobody_waits
+from dpsu.policies.passes import Progress, no_progress
 from dpsu.randomness.keys import Key
 from dpsu.runtime.threads import in_even_ranges
 
 
-class LocalLooks:
+class LocalRounds:
     """All contributions in memory, users and items in the order of the release."""
 
     def __init__(
@@ -26,21 +26,21 @@ class LocalLooks:
         users: Ids,
         items: Ids,
         key: Key,
-        done: Done = nobody_waits,
+        progress: Progress = no_progress,
     ) -> None:
         self._held = contributions
         self._users, self._items, self._key = users, items, key
-        self._done = done
+        self._progress = progress
         self._user_hash = users.hashes(key.salt("sample by user"))
         self._item_hash = items.hashes(key.salt("sample by item"))
 
     @property
     def held(self) -> Contributions:
-        """Users' sets, as they were last chosen."""
+        """The sets that users chose last."""
         return self._held
 
     def choose(self, max_items: int, attention: NDArray[np.float64] | None) -> NDArray[np.bool_]:
-        """Fix every user's set: a sample by hash, or of the last set what has most attention."""
+        """Choose every user's set: a sample by hash, or the best of its last set by attention."""
         held = self._held
         if attention is None:
             held = bounding.sample(held, max_items, self._user_hash, self._item_hash)
@@ -56,7 +56,7 @@ class LocalLooks:
             held = replace(held, stop=stop)
         self._held = held
         present = np.zeros(held.n_items, bool)
-        kernels.mark(held.start, held.stop, held.items, present)
+        kernels.mark_present(held.start, held.stop, held.items, present)
         return present
 
     def attend(
@@ -91,7 +91,7 @@ class LocalLooks:
         )  # fmt: skip
 
     def _sum(self, weigh: Callable[[int, int, NDArray[np.int64]], None]) -> NDArray[np.int64]:
-        """Weights of ranges of users, added up: integers, so the ranges do not matter."""
+        """Add up the weights of ranges of users; they are integers, so the ranges do not matter."""
         parts: list[NDArray[np.int64]] = []
 
         def work(first: int, last: int) -> None:
@@ -100,5 +100,5 @@ class LocalLooks:
             parts.append(weights)
 
         in_even_ranges(work, self._held.start)
-        self._done(len(self._held.start))
+        self._progress(len(self._held.start))
         return sum(parts[1:], parts[0])

@@ -1,6 +1,8 @@
-"""Texts of one machine, asked for weights length after length: see `dpsu.rounds.protocols`."""
+"""The texts of one machine give weights for every length: see `dpsu.rounds.protocols`."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -10,27 +12,41 @@ from dpsu.contributions import bounding
 from dpsu.contributions.grouped import arrange
 from dpsu.contributions.ids import Ids, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
+from dpsu.plans.plan import Plan
 from dpsu.policies import order
-from dpsu.policies.passes import Done, nobody_waits
+from dpsu.policies.passes import Progress, no_progress
 from dpsu.policies.weighted import Weighted
 from dpsu.randomness.keys import Key
+from dpsu.rounds.ngrams import NGramRounds
 from dpsu.runtime.memory import Memory
 from dpsu.text.corpus import Corpus
 from dpsu.text.domain import Domain
 
+Report = Callable[[str, int], None]
 
-class LocalSequences:
-    """All texts in memory: at every position the released gram that starts there, if any."""
+
+def run(plan: Plan, corpus: Corpus, key: Key, memory: Memory, report: Report) -> pa.Array:
+    """Released n-grams of all lengths, sorted."""
+    assert isinstance(plan.selection, NGramRounds)
+    report("weighing n-grams", 0)
+    engine = LocalTexts(corpus, memory, lambda users: report("weighing n-grams", users))
+    released = plan.selection.run(engine, key)
+    found = pa.concat_arrays([domain.texts for domain in released])
+    return found.take(pa.compute.sort_indices(found))
+
+
+class LocalTexts:
+    """All texts in memory, and for every position the released gram that starts there, if any."""
 
     def __init__(
-        self, corpus: Corpus, memory: Memory | None = None, done: Done = nobody_waits
+        self, corpus: Corpus, memory: Memory | None = None, progress: Progress = no_progress
     ) -> None:
-        self._corpus, self._memory, self._done = corpus, memory, done
+        self._corpus, self._memory, self._progress = corpus, memory, progress
         self._at = corpus.codes
         self._known: Domain | None = None
 
     def _starting(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions where an allowed gram starts, and which: a token's code, or a pair."""
+        """Positions where an allowed gram starts, and the gram: a token's code, or a pair."""
         if self._known is None:
             positions = np.flatnonzero(self._at >= 0)
             return positions, self._at[positions].astype(np.int64)
@@ -43,7 +59,7 @@ class LocalSequences:
     def weigh(
         self, length: int, max_items: int, policy: Weighted, key: Key
     ) -> tuple[pa.Array | NDArray[np.int64], NDArray[np.int64]]:
-        """Held and allowed grams with their weights; capped after what is not allowed is gone."""
+        """Held and allowed grams and their weights; only allowed ones count towards `max_items`."""
         positions, grams = self._starting()
         coded = integers(grams).dictionary_encode()
         codes, distinct = numbers(coded.indices, np.int32), numbers(coded.dictionary, np.int64)
@@ -54,17 +70,18 @@ class LocalSequences:
             held, names = distinct, Ids(self._known.spelled(distinct))
         block = Block(self._corpus.owners[positions], codes, None)
         pairs = Pairs(self._corpus.users, names, [block] if len(positions) else [])
-        # Weights do not depend on the order of users; ties of a user's counts go by a keyed hash.
+        # Weights do not depend on the order of users. Grams that a user repeats equally often are
+        # ordered by a keyed hash.
         users = np.arange(len(pairs.users))
         items = order.hash_order(names, key.salt(f"gram order, length {length}"))
-        grouped = arrange(pairs, users, items, counted=True, memory=self._memory)
-        kept = bounding.first(order.by_local_count(grouped), max_items)
+        grouped = arrange(pairs, users, items, with_repeats=True, memory=self._memory)
+        kept = bounding.first(order.by_repeats(grouped), max_items)
         weights = np.empty(len(distinct), np.int64)
-        weights[items] = policy.weights(kept, self._done)
+        weights[items] = policy.weights(kept, self._progress)
         return held, weights
 
-    def go_on(self, released: Domain) -> None:
-        """Look up which released gram starts at every position."""
+    def allow_extensions(self, released: Domain) -> None:
+        """Find the released gram that starts at every position, if there is one."""
         positions, grams = self._starting()
         found: NDArray[np.int64]
         if self._known is None:

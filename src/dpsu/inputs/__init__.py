@@ -1,1 +1,1 @@
-"""Anything that holds (user, item) rows, and public knowledge beside it."""
+"""Read private rows of (user, item) from anything that holds them, and public knowledge."""

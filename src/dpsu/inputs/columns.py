@@ -1,28 +1,138 @@
-"""Columns by the name that was typed."""
+"""Which columns users and items are in, by the names that were typed."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from dpsu.contributions.id_types import ID_TYPES
 from dpsu.errors import ParameterError
+from dpsu.options import Typed, option
 
 
 class DefaultName(str):
-    """A default name of a column, which the caller did not choose."""
+    """The default name of a column, for a caller who chose none."""
+
+
+# Inside, an option that names a column is called by the column's purpose. Here is what people type:
+# in Python, and on the command line where that is another word.
+TYPED = {"text": "column", "count": "repeats"}
+FLAGS = {"column": "text"}
+
+DEFAULT_USER, DEFAULT_ITEM = DefaultName("user"), DefaultName("item")
+
+
+@dataclass(frozen=True)
+class Users(Typed):
+    """The column of the people to protect, where more than its name is to be said.
+
+    Parameters
+    ----------
+    columns : str
+        Name of the column.
+    type : {"text", "integer"}, optional
+        Read users as text or as integers; cells that cannot be read so are ignored. By default
+        typed columns keep their type, and everything else (mappings, tuples, lists, JSON lines,
+        pandas columns of objects) is text, integers as decimal digits.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> dpsu.Users("person", type="text")
+    Users(columns='person', type='text')
+    """
+
+    columns: str = option(DEFAULT_USER, object, "Column of the person to protect.", name="user")
+    type: str | None = option(
+        None,
+        str,
+        "Read users as text or as integers; cells that cannot be read so are ignored. Default: the "
+        "type of their column, and text where columns have no type.",
+        choices=ID_TYPES,
+        name="user_type",
+    )
+
+    def check(self) -> None:
+        """Refuse names that are not text."""
+        check_names(user=self.columns)
+
+
+@dataclass(frozen=True)
+class Items(Typed):
+    """The column of what to release, where more than its name is to be said.
+
+    Parameters
+    ----------
+    columns : str
+        Name of the column, and of the column of the result.
+    type : {"text", "integer"}, optional
+        Read items as text or as integers, as for :class:`Users`.
+    repeats : str, optional
+        Column that tells how often a user holds an item, for mechanisms in whose order that
+        matters (greedy); otherwise repeated rows are counted.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> dpsu.Items("product", repeats="times")
+    Items(columns='product', type=None, repeats='times')
+    """
+
+    columns: str = option(DEFAULT_ITEM, object, "Column of what to release.", name="item")
+    type: str | None = option(None, str, "The same for items.", choices=ID_TYPES, name="item_type")
+    repeats: str | None = option(
+        None, object, "Column that tells how often a user holds an item (greedy)."
+    )
+    # What texts have, and columns of items have not.
+    longest = 1
+    tokenizer = None
+    source = None
+
+    def check(self) -> None:
+        """Refuse names that are not text."""
+        check_names(item=self.columns, repeats=self.repeats)
+
+    @property
+    def name(self) -> str:
+        """Name of the column of the result."""
+        return str(self.columns)
 
 
 def check_names(**names: Any) -> None:
     """Refuse names that are not text; an option that is None names nothing."""
-    for option, name in names.items():
+    for purpose, name in names.items():
         if name is not None and not isinstance(name, str):
-            raise ParameterError(
-                f"{option} must be the name of a column as text, not a {type(name).__name__}; "
-                "rename columns whose names are not text, and name one column"
+            raise column_error(
+                f"{{{purpose}}} must be the name of a column as text, not {_other(name)}",
+                **{purpose: ...},
             )
-        if option == "text" and not name and name is not None:
-            raise ParameterError("text is empty; name the column of texts, or leave it out")
+        if purpose == "text" and not name and name is not None:
+            raise column_error(
+                "{text} is empty; name the column of texts, or give a column of items", text=...
+            )
+
+
+def _other(name: object) -> str:
+    """What was typed instead of a name, and what to do about it; what it holds is not shown."""
+    if isinstance(name, type):
+        return f"the class {name.__name__}; make one: dpsu.{name.__name__}('column')"
+    if isinstance(name, (list, tuple, set)):
+        return (
+            f"a {type(name).__name__}; name one column (several columns can be made one before: "
+            "as text, with a separator that no cell has)"
+        )
+    return f"a {type(name).__name__}; rename columns whose names are not text, and name one column"
+
+
+def column_error(message: str, **columns: Any) -> ParameterError:
+    """An error about options that name columns, spelled as they are typed."""
+    for purpose, typed in TYPED.items():
+        if purpose in columns:
+            message = message.replace(f"{{{purpose}}}", f"{{{typed}}}")
+            columns[typed] = columns.pop(purpose)
+    return ParameterError(message, FLAGS, **columns)
 
 
 def pick(
@@ -33,12 +143,12 @@ def pick(
     options: Sequence[str] = ("user", "item", "count"),
     typed: bool = True,
 ) -> list[str]:
-    """Check that columns exist, each once; a missing one is answered with the nearest names.
+    """Check that each column exists once; the error for a missing one suggests similar names.
 
     Only names much like the typed one are shown: in a pivoted table the names of columns are
-    private values. Of a text file (not `typed`) none is shown: without a header, they are cells.
+    private values. For a text file (not `typed`) none is shown: they are cells if it has no header.
     """
-    for name, option in zip(wanted, options, strict=False):
+    for name, purpose in zip(wanted, options, strict=False):
         found = list(existing).count(name)
         if found > 1:
             raise ParameterError(f"{where} has more than one column {name!r}; rename them")
@@ -51,8 +161,8 @@ def pick(
             hint = "no column has a name like that; "
             if near:
                 hint = f"did you mean {' or '.join(repr(other) for other in near)}? "
-        raise ParameterError(
-            f"there is no column {name!r} in {where}; {hint}name the right one with {option}= "
-            f"(--{option})"
+        raise column_error(
+            f"there is no column {name!r} in {where}; {hint}name the right one with {{{purpose}}}",
+            **{purpose: ...},
         )
     return list(wanted)

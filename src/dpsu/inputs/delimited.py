@@ -2,11 +2,11 @@
 
 No type is ever guessed from values: the type of a column, and with it every hash and perhaps the
 whole run, would then depend on one user's row, and "007" and "7" would become one user. CSV cells
-are text and stay text; JSON is untyped, its integers are spelled as digits. Columns that were not
-asked for are not interpreted at all.
+are text and stay text; JSON is untyped, and its integers become their digits. Columns that were not
+asked for are not parsed at all.
 
-Files are cut into blocks of whole lines, which are parsed side by side. What is wrong with a row or
-a line costs that row or line, and the curator is told.
+Files are cut into blocks of whole lines, which are parsed side by side. A row or a line that is
+damaged is dropped, and the curator is warned.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from dpsu.contributions.cells import Column, Lose, counts_of
+from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.inputs.columns import pick
+from dpsu.inputs.columns import column_error, pick
 
 ReadTable = Callable[[], pa.Table]
 ReadBytes = Callable[[int], bytes]
 
 BLOCK = 1 << 23
-# Rows of texts are longer.
+# Rows with texts may be longer than others.
 LONGEST_ROW, LONGEST_ROW_OF_TEXTS = 1 << 23, 1 << 26
 LONGEST_LOOK_AHEAD = 1 << 26
 LONGEST_HEADER = 1 << 20
-# Digits of integers in JSON; there are none of more that could be ids.
+# The most digits of an integer in JSON that can be an id.
 MOST_DIGITS = 2000
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
@@ -54,7 +54,7 @@ def read_csv(
     """Columns of a CSV or TSV file with a header, as text, block by block."""
     header = read_header(source, kind, columns, what)
     names = [column.name for column in columns]
-    # An empty one first: a column without rows has a type all the same.
+    # An empty table first, because a column without rows has a type, too.
     empty = pa.table({name: pa.nulls(0, pa.string()) for name in names})
     longest = _longest_row(columns)
 
@@ -101,9 +101,9 @@ def _parse_csv(
             ),
             pa.csv.ConvertOptions(
                 include_columns=names,
-                # Bytes, because a cell that is not UTF-8 must not stop the run (`ids`).
+                # Read as bytes, because a cell that is not UTF-8 must not stop the run (see `ids`).
                 column_types={name: pa.binary() for name in names},
-                # An empty cell is missing; the words NA, null and nan are words.
+                # Only an empty cell is missing; NA, null and nan are ordinary words.
                 null_values=[""],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -119,10 +119,10 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _whole_rows(read: ReadBytes, delimiter: str, longest: int, lose: Lose) -> Iterator[bytes]:
-    """Blocks that end where a row ends; `rest` is what was read of the row after them.
+    """Blocks of bytes that end where a row ends.
 
-    What is in quotes is never taken for rows, however long it is and even if the quotes never
-    close: whoever wrote that cell would write other people's rows.
+    Text in quotes is never parsed as rows, even if it is very long or the quotes never close:
+    otherwise the user who wrote that cell could write rows of other users.
     """
     ends = _Ends(delimiter)
     rest, skipping = b"", False
@@ -131,7 +131,7 @@ def _whole_rows(read: ReadBytes, delimiter: str, longest: int, lose: Lose) -> It
         if skipping and not first:
             continue
         if skipping:
-            # Here ends a row that was too long.
+            # A row that was too long, and was dropped, ends here.
             skipping, chunk, last = False, chunk[first:], last - first
         data = rest + chunk
         end = len(rest) + last if last else 0
@@ -149,7 +149,7 @@ def _whole_rows(read: ReadBytes, delimiter: str, longest: int, lose: Lose) -> It
 
 
 class _Ends:
-    """Ends of rows in bytes that come in chunks."""
+    """Finds the ends of rows in bytes that come in chunks."""
 
     def __init__(self, delimiter: str) -> None:
         from dpsu.kernels import csv_rows
@@ -163,7 +163,7 @@ class _Ends:
         return self._state == self._kernel.QUOTED
 
     def of(self, chunk: bytes) -> tuple[int, int]:
-        """Ends of the first and the last row; 0 where there is none."""
+        """Ends of the first and the last row in a chunk; 0 if no row ends there."""
         kernel = self._kernel
         if b'"' in chunk:
             first, last, self._state = kernel.row_ends(
@@ -180,20 +180,21 @@ class _Ends:
 def read_json_lines(
     source: Any, columns: Sequence[Column], what: str, lose: Lose
 ) -> Iterator[ReadTable]:
-    """Keys of JSON objects, one a line, block by block; JSON is untyped."""
+    """The wanted keys of JSON objects, one object a line, block by block; JSON is untyped."""
     blocks = _whole_lines(_reader(source, what), _longest_row(columns), lose)
     head, seen = _look_ahead(blocks, columns, what)
     if seen is not None:
         for column in columns:
             if column.name not in seen:
-                raise ParameterError(
+                raise column_error(
                     f"no line of {what} has the key {column}; name the right one with "
-                    f"{column.option}= (--{column.option})"
+                    f"{{{column.option}}}",
+                    **{column.option: ...},
                 )
     parser = _JsonLines(columns, lose)
 
     def tables() -> Iterator[ReadTable]:
-        # An empty one first: a column without rows has a type all the same.
+        # An empty table first, because a column without rows has a type, too.
         yield partial(parser.parse, b"")
         for block in itertools.chain(head, blocks):
             yield partial(parser.parse, block)
@@ -204,7 +205,7 @@ def read_json_lines(
 def _look_ahead(
     blocks: Iterator[bytes], columns: Sequence[Column], what: str
 ) -> tuple[list[bytes], set[str] | None]:
-    """The first blocks, and the keys of lines until all are there; None if no line is an object."""
+    """The first blocks, and the keys in them until all are found; None if no line is an object."""
     head: list[bytes] = []
     seen: set[str] | None = None
     wanted = {column.name for column in columns}
@@ -243,10 +244,10 @@ def _whole_lines(read: ReadBytes, longest: int, lose: Lose) -> Iterator[bytes]:
 
 
 class _JsonLines:
-    """From blocks of lines to columns.
+    """Parses blocks of lines into columns.
 
-    Arrow parses a block where every column is all text or all integers; otherwise each line is
-    taken by itself, with the same outcome for every line that Arrow takes.
+    Arrow parses a block if every column is all text or all integers. Otherwise each line is parsed
+    by itself, with the same result for every line that Arrow could parse.
     """
 
     def __init__(self, columns: Sequence[Column], lose: Lose) -> None:
@@ -283,7 +284,7 @@ class _JsonLines:
                 table = pa.json.read_json(pa.BufferReader(block), reading, options)
             except pa.ArrowException:
                 continue
-            # What fits one block is likely to fit the next.
+            # The types of one block are likely to be those of the next.
             self._schemas = [schema, *(other for other in self._schemas if other != schema)]
             return table
         return None
@@ -300,7 +301,7 @@ class _JsonLines:
         for column in self._columns:
             cells = [row.get(column.name) for row in rows]
             if column.option == "count":
-                arrays.append(counts_of(cells))
+                arrays.append(repeats_of(cells))
             else:
                 arrays.append(column.untyped(cells, self._lose))
         return arrays
@@ -308,7 +309,7 @@ class _JsonLines:
     def _row(self, line: bytes) -> dict[str, Any] | None:
         row = _object(line)
         if row is None and line.strip().startswith(b"{"):
-            # Arrow knows words for numbers that Python does not.
+            # Arrow reads some words as numbers that Python does not.
             table = self._by_arrow(line)
             with contextlib.suppress(UnicodeDecodeError):
                 row = table.to_pylist()[0] if table is not None and len(table) == 1 else None
@@ -318,7 +319,8 @@ class _JsonLines:
 def _lines_of_objects(block: bytes) -> int:
     """How many lines there are; 0 if one of them does not start and end as an object does.
 
-    Lines that do hold whole objects, or no JSON at all: as many objects as lines are one a line.
+    Lines that do hold whole objects, or are not JSON. So if there are as many objects as lines,
+    every line holds one.
     """
     if not block.startswith(b"{"):
         return 0
@@ -332,9 +334,9 @@ def _lines_of_objects(block: bytes) -> int:
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
-    """The object of a line of JSON; None if it is none."""
+    """The object on a line of JSON; None if the line is not an object."""
     try:
-        # Bytes that are not UTF-8 spoil their own cell and not the line.
+        # Bytes that are not UTF-8 make their own cell null, not the whole line.
         text = line.decode("utf-8", "surrogateescape")
         row = json.loads(text, strict=False, parse_int=_parse_int)
     except (ValueError, RecursionError):
@@ -347,7 +349,7 @@ def _parse_int(digits: str) -> int | float:
 
 
 def read_public(text: str, kind: str) -> pa.Table:
-    """A whole table of public data; the caller sanitizes errors."""
+    """Read a whole table of public data; the caller makes errors safe to show."""
     if kind == "jsonl":
         return pa.Table.from_pylist([json.loads(line) for line in text.splitlines() if line])
     if kind == "txt":
@@ -361,9 +363,9 @@ def read_public(text: str, kind: str) -> pa.Table:
 
 
 def _first_line(read: ReadBytes) -> bytes:
-    """Up to the end of the header; a quoted line break inside it belongs to it.
+    """The header, which may have line breaks inside quotes.
 
-    A quote that never closes must not make a header of the whole file.
+    If a quote never closes, the whole file must not become the header.
     """
     line, quoted = bytearray(), False
     while len(line) < LONGEST_HEADER:
@@ -376,7 +378,7 @@ def _first_line(read: ReadBytes) -> bytes:
 
 
 def _reader(source: Any, what: str) -> ReadBytes:
-    """Reads bytes; a compressed file that ends early or fails its checksum is damaged."""
+    """A reader of bytes; raises an error if a compressed file is cut off or damaged."""
     return lambda size: without_values(
         lambda: bytes(source.read(size)),
         f"{what} cannot be read to its end: it is cut off or damaged (if it is compressed, its "
@@ -397,6 +399,6 @@ def _longest_row(columns: Sequence[Column]) -> int:
 
 
 def tables_of(batches: Any, broken: str) -> Iterator[ReadTable]:
-    """One table for each batch, read when it is asked for; `broken` says what a failure means."""
+    """One table for each batch, read when it is needed; `broken` is the error if that fails."""
     while (batch := without_values(lambda: next(batches, None), broken)) is not None:
         yield partial(pa.Table.from_batches, [batch])

@@ -1,4 +1,4 @@
-"""Files by name, folder or glob, read by the format that their suffix names."""
+"""Find files by name, folder or glob, and read each by the format of its suffix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from dpsu.contributions.cells import Column, Lose
+from dpsu.contributions.id_columns import Column, Lose
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import delimited
 from dpsu.inputs.columns import pick
@@ -23,12 +23,12 @@ from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
 from dpsu.options import shown
 
-# A row group of more rows, or bytes, is read batch by batch: one core, but little memory.
+# A row group of more rows, or bytes, is read batch by batch: by one core, but in little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
 
 
 def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None) -> list[Path]:
-    """Paths behind names, globs and folders; nothing that was asked for may be missing."""
+    """The files that names, globs and folders stand for; raises an error if there is none."""
     if [str(source) for source in sources].count(STDIN) > 1:
         raise ParameterError("standard input was given twice; it can be read once")
     paths: list[Path] = []
@@ -52,13 +52,14 @@ def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None
         if str(path) != STDIN and format_ is None and format_of(path) is None:
             raise ParameterError(
                 f"cannot tell the format of {str(path)!r} from its name; rename it to end in "
-                f"{KNOWN_SUFFIXES} (optionally with .gz or .zst), or give the format (--format)"
+                f"{KNOWN_SUFFIXES} (optionally with .gz or .zst), or give {{format}}",
+                format=...,
             )
     return paths
 
 
 def _is(question: Callable[[], bool]) -> bool:
-    """What is too long for a name, or has a NUL in it, is no file."""
+    """Run a test of a path; False if its name is too long or has a NUL in it."""
     try:
         return question()
     except (OSError, ValueError):
@@ -66,7 +67,7 @@ def _is(question: Callable[[], bool]) -> bool:
 
 
 def _is_utf8(name: str) -> bool:
-    """Arrow knows no other names of files."""
+    """Whether a name is UTF-8: Arrow can open no other files."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -75,7 +76,7 @@ def _is_utf8(name: str) -> bool:
 
 
 def _no_file(source: str) -> str:
-    # A list of texts that are no paths may be private texts given by mistake: do not repeat them.
+    # Texts that are not paths may be private texts, given by mistake: do not quote them.
     named = format_of(Path(source)) is not None and "\n" not in source and len(source) < 1000
     if re.search(r"[*?\[]", source) and not re.search(r"\s", source) and len(source) < 1000:
         return f"no file has a name like {source!r}"
@@ -91,7 +92,7 @@ def _no_file(source: str) -> str:
 class Source:
     """A file to be read: functions that each read some of its rows, in order.
 
-    `known_rows` is how many there are where the file says so, else 0.
+    `known_rows` is the number of rows if the file says so, else 0.
     """
 
     tables: Iterable[ReadTable]
@@ -99,7 +100,7 @@ class Source:
 
 
 def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: Lose) -> Source:
-    """Open one file, or standard input, to read the wanted columns; `lose` hears what is wrong."""
+    """Open one file, or standard input, to read the wanted columns; problems go to `lose`."""
     piped = str(path) == STDIN
     what = "standard input" if piped else f"{path.name!r}"
     kind = format_ or ("csv" if piped else format_of(path))
@@ -114,9 +115,9 @@ def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: 
 
 
 def check_columns(path: Path, columns: Sequence[Column], format_: str | None) -> None:
-    """Find out what is wrong with columns from what a file says of itself, without a row of it.
+    """Refuse missing columns and wrong types by a file's header or schema, without reading rows.
 
-    JSON lines and standard input say nothing before they are read.
+    JSON lines and standard input have none.
     """
     kind, what = format_ or format_of(path), f"{path.name!r}"
     if str(path) == STDIN or kind == "jsonl":
@@ -134,7 +135,7 @@ def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> No
     options = [column.option for column in columns]
     pick([column.name for column in columns], schema.names, what, options=options)
     for column in columns:
-        column.family(schema.field(column.name).type)
+        column.id_type(schema.field(column.name).type)
 
 
 def _no_parquet(what: str) -> str:
@@ -170,8 +171,8 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
     schema, metadata = whole.schema_arrow, whole.metadata
     _check_schema(schema, wanted, what)
     columns = [column.name for column in wanted]
-    # Columns that Parquet already stores as dictionaries need not be spelled out and hashed again;
-    # texts hardly repeat, so that dictionaries of them do not pay.
+    # Columns that Parquet stores as dictionaries are read as such: each distinct value is hashed
+    # once. Not so texts, which hardly repeat.
     types = {column.name: schema.field(column.name).type for column in wanted}
     spelled = [column.name for column in wanted if column.option == "text"]
     text = [
@@ -192,7 +193,7 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
         )
 
     def tables() -> Iterator[ReadTable]:
-        # An empty one first: a column without rows has a type all the same.
+        # An empty table first, because a column without rows has a type, too.
         yield partial(pa.Table.from_batches, [], schema)
         for group in range(metadata.num_row_groups):
             rows, n_bytes = without_values(partial(_size, metadata, group, wanted), broken)
@@ -210,8 +211,8 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
 def _size(metadata: Any, group: int, wanted: Sequence[Column]) -> tuple[int, int]:
     """Rows of a row group, and about how many bytes its wanted columns have uncompressed.
 
-    The sizes of single columns would be exact, but asking for them ends the process where a file is
-    damaged. Texts may be nearly all of a table.
+    The sizes of single columns would be exact, but reading them crashes the process if a file is
+    damaged. A column of texts may be nearly all of a table.
     """
     stored = metadata.row_group(group)
     texts = any(column.option == "text" for column in wanted)

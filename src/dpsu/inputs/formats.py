@@ -1,4 +1,7 @@
-"""File formats by suffix. Imports nothing, so that `dpsu --help` may."""
+"""File formats by suffix.
+
+This file imports nothing, so that `dpsu --help` may import it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 
 FORMATS = ("parquet", "csv", "tsv", "jsonl")
 STDIN = "-"
-# A name that a cluster knows, not a file.
+# The name of a table of a cluster, not of a file.
 TABLE = "table"
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _SUFFIXES = {
@@ -21,7 +24,7 @@ KNOWN_SUFFIXES = ", ".join(f".{name}" for name in FORMATS)
 
 
 def format_of(path: Path) -> str | None:
-    """The format that a file's name says, below a suffix of compression."""
+    """The format by the suffix of a file's name, without a suffix of compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()

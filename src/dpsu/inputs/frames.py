@@ -9,13 +9,13 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pyarrow as pa
 
-from dpsu.contributions.cells import Column, Lose, counts_of
+from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 
 
 def is_frame(data: Any) -> bool:
-    """Whether narwhals knows this object as a frame."""
+    """Whether narwhals accepts this object as a frame."""
     known: Any = None
     failed = False
     try:
@@ -26,7 +26,7 @@ def is_frame(data: Any) -> bool:
     if failed:
         raise DataError(_broken(data))
     if known is None and data is not None:
-        # Raised on its own: in a pivoted frame the names in narwhals' error are values.
+        # Raised without its cause: that may quote names of columns, private values if pivoted.
         raise ParameterError("the frame has columns of the same name; rename them")
     return isinstance(known, (nw.DataFrame, nw.LazyFrame))
 
@@ -54,7 +54,7 @@ def columns_of(data: Any, columns: Sequence[Column], lose: Lose) -> pa.Table:
 
 
 def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
-    """Refuse what the schema of a frame says is wrong, without a row of it; returns the names."""
+    """Refuse missing columns and wrong types by the schema alone; returns the names."""
     if isinstance(data, pa.Table):
         existing, schema = data.column_names, None
     else:
@@ -64,14 +64,14 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
     names = pick([column.name for column in columns], existing, options=options)
     for column in columns:
         if schema is None:
-            column.family(data.schema.field(column.name).type)
+            column.id_type(data.schema.field(column.name).type)
         elif (known := _arrow_type(schema[column.name])) is not None:
-            column.family(known)
+            column.id_type(known)
     return names
 
 
 def _arrow_type(type_: Any) -> pa.DataType | None:
-    """What narwhals says of a column in the words of Arrow; None if it does not say."""
+    """The Arrow type for a type of narwhals; None if there is none."""
     if type_.is_integer():
         return pa.int64()
     if type_.is_float():
@@ -91,13 +91,13 @@ def _column(series: Any, column: Column, lose: Lose, data: Any) -> Any:
             return series.to_arrow()
         if series.dtype not in (nw.String, nw.Categorical, nw.Enum):
             raise DataError(_broken(data))
-    # Python objects, or text that Arrow does not take as a whole.
+    # Python objects, or text that Arrow cannot convert as a whole.
     cells = without_values(series.to_list, _broken(data))
-    return counts_of(cells) if column.option == "count" else column.untyped(cells, lose)
+    return repeats_of(cells) if column.option == "count" else column.untyped(cells, lose)
 
 
 def _is_untyped(series: Any) -> bool:
-    # Not by what narwhals says of objects: it looks at some of them.
+    # Narwhals is not asked: it would inspect some of the objects.
     native = series.to_native()
     categories = getattr(getattr(native, "cat", None), "categories", None)
     types = (getattr(native, "dtype", None), getattr(categories, "dtype", None))

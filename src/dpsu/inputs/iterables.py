@@ -1,6 +1,6 @@
-"""Plain Python: mappings of users, pairs, and lists of collections.
+"""Plain Python data: mappings of users, pairs, and lists of collections.
 
-Cells are Python objects without a schema: they are text, or what was declared (`cells`).
+Cells are Python objects without a schema: they are text, or what was declared (see `id_columns`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpsu.contributions.cells import Column, counts_of
+from dpsu.contributions.id_columns import Column, repeats_of
 from dpsu.contributions.pairs import Rows, Tally, rows_of
 from dpsu.errors import DataError, DataWarning, ParameterError
-from dpsu.inputs.columns import DefaultName
+from dpsu.inputs.columns import DefaultName, column_error
 from dpsu.randomness.keys import Key
 
 Collections = (list, set, frozenset)
@@ -25,7 +25,7 @@ TABLE = "give a table: a DataFrame with one row for each user and item"
 
 
 def _listed(held: Any) -> list[Any] | None:
-    """The items of one user; None for what is no collection of items."""
+    """The items of one user; None if this is not a collection of items."""
     if isinstance(held, (str, bytes, type)) or not hasattr(held, "__len__"):
         return None
     try:
@@ -35,9 +35,13 @@ def _listed(held: Any) -> list[Any] | None:
 
 
 def from_mapping(
-    data: Mapping[Any, Any], columns: tuple[Column, Column], counted: bool, *, texts: bool = False
+    data: Mapping[Any, Any],
+    columns: tuple[Column, Column],
+    with_repeats: bool,
+    *,
+    texts: bool = False,
 ) -> Rows:
-    """User -> items, or user -> {item: local count}; of `texts`, user -> text or texts."""
+    """User -> items, or user -> {item: repeats}; if `texts`, user -> text or texts."""
     user, item = columns
     if user.name in data and item.name in data:
         raise ParameterError(
@@ -49,7 +53,7 @@ def from_mapping(
     users: list[Any] = []
     sizes: list[int] = []
     items: list[Any] = []
-    counts: list[Any] = []
+    repeats: list[Any] = []
     wrong: Any = None
     for who, given in data.items():
         held = [given] if texts and isinstance(given, str) else given
@@ -59,22 +63,24 @@ def from_mapping(
             tally.lose(NO_COLLECTION)
             continue
         users.append(who)
-        # Of what was gone through: some things have a length of something else.
+        # The number of what was iterated: the length of some objects is something else.
         sizes.append(len(things))
         items.extend(things)
-        if counted:
-            counts.extend(held.values() if isinstance(held, Mapping) else [1] * len(things))
+        if with_repeats:
+            repeats.extend(held.values() if isinstance(held, Mapping) else [1] * len(things))
     if wrong is not None and not users:
         raise ParameterError(
             f"data maps users to {type(wrong).__name__}; each user needs a list or set of items"
         )
     indices = np.repeat(np.arange(len(users), dtype=np.int32), sizes)
     owners = _repeated(user.untyped(users, tally.lose), indices)
-    return _rows(owners, items, counts if counted else None, columns, tally, shared_users=False)
+    return _rows(
+        owners, items, repeats if with_repeats else None, columns, tally, shared_users=False
+    )
 
 
 def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key) -> Rows:
-    """(user, item) pairs if the elements are tuples, one user per element if collections."""
+    """Read (user, item) pairs if elements are tuples, one user per element if collections."""
     user, item = columns
     if isinstance(data, ItemsView):
         raise ParameterError("data are the items of a mapping; give the mapping itself")
@@ -101,31 +107,32 @@ def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key)
     users: list[str] = []
     items: list[Any] = []
     for position, held in enumerate(elements):
-        # A position is no identity: it shifts when somebody before leaves, and with it every order
-        # derived from it. Ids drawn from the key are independent of each other instead.
+        # A position is no identity: it changes when an earlier user leaves, and so would every
+        # order derived from it. So ids are drawn from the key, independently of each other.
         drawn = key.digest("listed user", 0, 0, b"%d" % position).hex()
         users.extend([drawn] * len(held))
         items.extend(held)
     drawn_ids = pa.array(users, pa.large_string())
-    # Ids that we draw are text, whatever the caller's would be.
+    # Ids that we draw are text, whatever type was declared.
     drawn_by = Column(user.name, "user")
     return _rows(drawn_ids, items, None, (drawn_by, item), tally, shared_users=False)
 
 
 def _refuse_rows(user: Column, item: Column) -> None:
-    """Whoever names columns has rows, and rows that are lists would be published as items."""
+    """Refuse lists if columns were named: such a list is a row, not a set of items to publish."""
     for column in (user, item) if item.option == "item" else (user,):
         if not isinstance(column.name, DefaultName):
-            raise ParameterError(
-                f"{column.option}={column.name!r} names a column, but a list in a list is read as "
-                "the items of one user, with no columns: if the lists are rows, user ids would be "
-                f"published. For rows, {TABLE}, or (user, item) tuples; for one list of items per "
-                f"user, drop {column.option}="
+            raise column_error(
+                f"{{{column.option}}} names a column, but a list in a list is read as the items of "
+                "one user, with no columns: if the lists are rows, user ids would be published. "
+                f"For rows, {TABLE}, or (user, item) tuples; for one list of items per user, drop "
+                f"{{{column.option}}}",
+                **{column.option: column.name},
             )
 
 
 def refuse_other_objects(data: Any) -> None:
-    """Refuse what can be iterated, but not as users and items."""
+    """Refuse objects whose elements are not users and items."""
     library = type(data).__module__.partition(".")[0]
     kind = f"{library} {type(data).__name__}"
     if library == "pyspark":
@@ -155,7 +162,7 @@ def _repeated(ids: pa.Array, indices: Any) -> pa.Array:
 def _rows(
     users: pa.Array,
     items: Sequence[Any],
-    counts: Sequence[Any] | None,
+    repeats: Sequence[Any] | None,
     columns: tuple[Column, Column],
     tally: Tally,
     *,
@@ -165,8 +172,8 @@ def _rows(
     return rows_of(
         pa.chunked_array([users]),
         pa.chunked_array([item.untyped(items, tally.lose)]),
-        None if counts is None else pa.chunked_array([counts_of(counts)]),
-        (user.name, item.name, None if counts is None else "count"),
+        None if repeats is None else pa.chunked_array([repeats_of(repeats)]),
+        (user.name, item.name, None if repeats is None else "count"),
         shared_users=shared_users,
         tally=tally,
         types=(user.declared, item.declared),

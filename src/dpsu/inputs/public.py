@@ -1,6 +1,6 @@
 """Public knowledge: priors (item -> number) and lists of items that are known anyway.
 
-Both may shape a release only because they were not made from the private data. They are matched to
+They may shape a release because they were not made from the private data. They are matched to
 private items by their text, so that a prior read from CSV fits integer items.
 """
 
@@ -58,8 +58,8 @@ class Prior:
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """How many of `expected_users` should hold each item, and which items the prior knows.
 
-        The prior says nothing of its own size, so its most popular item is taken to be held by
-        everyone.
+        The prior does not say how many users it was made from, so its most popular item is assumed
+        to be held by all of them.
         """
         at = self._positions(items)
         scale = expected_users / float(self.numbers.max(initial=1e-300))
@@ -96,17 +96,20 @@ def read_prior(source: Any, item: str = "item") -> Prior:
         known = [name for name in others if name in NUMBER_COLUMNS] or others
         if len(known) != 1:
             raise ParameterError(
-                f"prior has the columns {names}; it needs 'item' and one column of numbers "
-                f"(such as {', '.join(NUMBER_COLUMNS[:3])})"
+                f"{{prior}} has the columns {names}; it needs 'item' and one column of numbers "
+                f"(such as {', '.join(NUMBER_COLUMNS[:3])})",
+                prior=...,
             )
         items = _combined(table[item_name])
         numbers = _numbers(known[0], _combined(table[known[0]]))
     text = Ids(canonical("prior", items)).text()
     if text.null_count or len(text) == 0:
-        raise ParameterError("prior is empty or has rows without an item")
+        raise ParameterError("{prior} is empty or has rows without an item", prior=...)
     values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ParameterError("prior has numbers that are negative, missing or not finite")
+        raise ParameterError(
+            "{prior} has numbers that are negative, missing or not finite", prior=...
+        )
     # Spellings that normalize to one item are one item, held by all their holders.
     summed = (
         pa.table({"item": text, "number": values}).group_by("item").aggregate([("number", "sum")])
@@ -116,18 +119,20 @@ def read_prior(source: Any, item: str = "item") -> Prior:
 
 
 def _word_frequencies(language: str) -> Mapping[str, float]:
-    """The frequencies of words in a language, from the optional package of that name."""
+    """The frequencies of words in a language, from the optional package wordfreq."""
     try:
         import wordfreq
     except ModuleNotFoundError:
         raise ParameterError(
-            f"prior='{WORDFREQ}{language}' needs the package wordfreq: pip install 'dpsu[wordfreq]'"
+            "{prior} needs the package wordfreq: pip install 'dpsu[wordfreq]'",
+            prior=WORDFREQ + language,
         ) from None
     try:
         found: Mapping[str, float] = wordfreq.get_frequency_dict(language)
     except LookupError:
         raise ParameterError(
-            f"prior='{WORDFREQ}{language}': wordfreq knows no language {language!r}; try 'en'"
+            f"{{prior}}: wordfreq knows no language {language!r}; try 'en'",
+            prior=WORDFREQ + language,
         ) from None
     return found
 
@@ -155,7 +160,7 @@ class PublicItems:
         return typed.unique()
 
     def among(self, items: Ids) -> NDArray[np.bool_]:
-        """Which of the private items are known."""
+        """Which of the private items are on the public list."""
         known = pc.is_in(items.values, value_set=self.as_type(items.values.type))
         found: NDArray[np.bool_] = known.to_numpy(zero_copy_only=False)
         return found
@@ -176,7 +181,7 @@ def read_public_items(source: Any, item: str = "item") -> PublicItems:
         items = _combined(table[_item_column("public_items", table.column_names, item)])
     text = Ids(canonical("public_items", items)).text()
     if text.null_count:
-        raise ParameterError("public_items has missing items; drop them")
+        raise ParameterError("{public_items} has missing items; drop them", public_items=...)
     unique = text.unique()
     return PublicItems(unique.take(pc.sort_indices(unique)))
 
@@ -195,7 +200,8 @@ def _table(name: str, source: Any) -> pa.Table:
     if frames.is_frame(source):
         return frames.to_arrow(source)
     raise ParameterError(
-        f"{name} is a {type(source).__name__}; give a mapping, a frame or the path of a file"
+        f"{{{name}}} is a {type(source).__name__}; give a mapping, a frame or the path of a file",
+        **{name: ...},
     )
 
 
@@ -205,12 +211,14 @@ def _item_column(what: str, names: list[str], item: str) -> str:
             return name
     wanted = "'item'" if item == "item" else f"{item!r} or 'item'"
     raise ParameterError(
-        f"{what} has the columns {', '.join(map(repr, names))}; one of them must be named {wanted}"
+        f"{{{what}}} has the columns {', '.join(map(repr, names))}; one of them must be named "
+        f"{wanted}",
+        **{what: ...},
     )
 
 
 def _numbers(name: str, column: pa.Array) -> pa.Array:
-    # Whoever gave the private file by mistake must not find its cells behind the error.
+    # If the private file was given by mistake, the error must not show its cells.
     return without_values(
         lambda: column.cast(pa.float64()),
         f"prior: column {name!r} does not hold numbers only",

@@ -1,4 +1,4 @@
-"""Anything that holds (user, item) rows, read part by part into Arrow columns."""
+"""Read anything that holds (user, item) rows, part by part, into Arrow columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsu.contributions.cells import Column
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.pairs import Part, Rows, Tally
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
-from dpsu.inputs.columns import check_names
+from dpsu.inputs.columns import check_names, column_error
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import STDIN
 from dpsu.inputs.sql import Query
@@ -22,7 +22,7 @@ from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
 from dpsu.text.source import Split, TextSource
 
-# Frames are interned in slices, so that what is made of them on the way stays small.
+# Frames are interned in slices of this many rows, so that intermediate arrays stay small.
 ROWS_AT_ONCE = 1 << 21
 Types = tuple[str | None, str | None]
 
@@ -33,7 +33,7 @@ def read(
     user: str,
     item: str,
     count: str | None,
-    counted: bool,
+    with_repeats: bool,
     key: Key,
     format: str | None = None,
     memory: Memory | None = None,
@@ -41,19 +41,21 @@ def read(
     tokenizer: str | Split | None = None,
     types: Types = (None, None),
 ) -> Rows:
-    """Rows of `data`, whatever it is: columns of users, items and perhaps local counts.
+    """Rows of `data`, whatever it is: columns of users, items and perhaps repeats.
 
-    `counted` says that local counts matter (they come from `count`, from mappings of items to
-    counts, from repeated rows, or from repeated tokens of texts); `types` are what users and items
-    are declared to be.
+    `with_repeats` says that repeats matter (they come from the column `count`, from mappings of
+    items to numbers, from repeated rows, or from repeated tokens of texts); `types` are the
+    declared types of users and items.
     """
     if text is None:
         columns = wanted(user, item, count, types=types)
-        return read_columns(data, columns, counted=counted, key=key, format=format, memory=memory)
+        return read_columns(
+            data, columns, with_repeats=with_repeats, key=key, format=format, memory=memory
+        )
     from dpsu.text.grams import items_of_texts
 
     texts = read_texts(data, user, text, key=key, format=format, user_type=types[0])
-    return items_of_texts(texts, text, tokenizer, counted=counted)
+    return items_of_texts(texts, text, tokenizer, with_repeats=with_repeats)
 
 
 def read_texts(
@@ -67,7 +69,7 @@ def read_texts(
 ) -> Rows:
     """Rows of users and their texts."""
     columns = wanted(user, text.column, None, texts=True, types=(user_type, None))
-    return read_columns(data, columns, counted=False, key=key, format=format)
+    return read_columns(data, columns, with_repeats=False, key=key, format=format)
 
 
 def wanted(
@@ -85,8 +87,11 @@ def wanted(
     columns += [] if count is None else [Column(count, "count")]
     names = [column.name for column in columns]
     if len(set(names)) < len(names):
-        kinds = "user and text" if texts else "user, item and count"
-        raise ParameterError(f"{kinds} must be different columns, not {names}")
+        *first, last = (f"{{{column.option}}}" for column in columns)
+        raise column_error(
+            f"{', '.join(first)} and {last} must be different columns, not {names}",
+            **{column.option: ... for column in columns},
+        )
     return columns
 
 
@@ -94,12 +99,12 @@ def read_columns(
     data: Any,
     columns: list[Column],
     *,
-    counted: bool,
+    with_repeats: bool,
     key: Key,
     format: str | None = None,
     memory: Memory | None = None,
 ) -> Rows:
-    """Columns as they are."""
+    """Rows of these columns, not tokenized."""
     user, item = columns[:2]
     names = [column.name for column in columns]
     tally = Tally(None)
@@ -110,7 +115,7 @@ def read_columns(
         return Rows(parts, (user.name, item.name, count), tally=tally, types=types)
 
     if isinstance(data, Query):
-        return rows(_columns(table, names) for table in data.tables(columns))
+        return rows(_columns(table, names) for table in data._tables(columns))
     paths = _paths(data)
     if paths:
         sources = [
@@ -129,12 +134,12 @@ def read_columns(
     _refuse_count(columns)
     if isinstance(data, Mapping):
         texts = item.option == "text"
-        return iterables.from_mapping(data, (user, item), counted, texts=texts)
+        return iterables.from_mapping(data, (user, item), with_repeats, texts=texts)
     return iterables.from_iterable(data, (user, item), key)
 
 
 def _refuse_kind(data: Any) -> None:
-    """Refuse what is neither a table nor users and items, by its type alone."""
+    """Refuse data that is neither a table nor users and items, by its type alone."""
     if type(data).__module__.partition(".")[0] != "pyspark" and frames.is_frame(data):
         return
     iterables.refuse_other_objects(data)
@@ -147,18 +152,20 @@ def _refuse_kind(data: Any) -> None:
 
 
 def refuse_private_as_public(data: Any, format: str | None, **public: Any) -> None:
-    """Refuse a file of private data that is also given as public: it would come out whole."""
+    """Refuse a file of private data that is also given as public: all of it would be released."""
     named = {name: given for name, given in public.items() if isinstance(given, (str, os.PathLike))}
     paths = _paths(data) if named else []
     private = [_identity(path) for path in files.expand(paths, format)]
     for name, given in named.items():
         found = _identity(given)
         if found is not None and found in private:
-            raise ParameterError(f"{name} is the file of the private data; give public data there")
+            raise ParameterError(
+                f"{{{name}}} is the file of the private data; give public data there", **{name: ...}
+            )
 
 
 def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """What makes a file the same under another name; None for what is no file."""
+    """What identifies a file under any of its names; None if there is no such file."""
     try:
         found = os.fstat(sys.stdin.fileno()) if str(path) == STDIN else Path(path).stat()
     except (OSError, ValueError, AttributeError):
@@ -172,13 +179,13 @@ def refuse_by_names(
     format: str | None,
     tokenizer: str | Split | None = None,
 ) -> None:
-    """Refuse what files, schemas and tokenizers say is wrong before any row of data is read."""
+    """Refuse what names, schemas and tokenizers show to be wrong, before any row is read."""
     if tokenizer is not None:
         from dpsu.text.tokenizing import tokenize_by
 
         tokenize_by(tokenizer)
     if isinstance(data, Query):
-        data.check_columns(columns)
+        data._check_columns(columns)
         return
     paths = _paths(data)
     if paths:
@@ -194,14 +201,15 @@ def refuse_by_names(
 
 def _refuse_count(columns: list[Column]) -> None:
     if len(columns) > 2:
-        raise ParameterError(
-            f"count={columns[2].name!r} names a column, but the data has none; give a table, or a "
-            "mapping of users to {item: count}"
+        raise column_error(
+            "{count} names a column, but the data has none; give a table, or a mapping of users to "
+            "{item: repeats}",
+            count=columns[2].name,
         )
 
 
 def _paths(data: Any) -> list[str | os.PathLike[str]]:
-    """The files that data names; empty if it is something else."""
+    """The files that `data` names; empty if it is something else."""
     given = [data] if isinstance(data, (str, os.PathLike)) else data
     named = isinstance(given, (list, tuple)) and all(
         isinstance(part, (str, os.PathLike)) for part in given

@@ -1,8 +1,8 @@
 """Rows that a database computes: the result of one query, streamed as Arrow record batches.
 
-Databases quote cells in their errors ("invalid input syntax for type integer: ..."), so that their
-own words are never repeated, with one exception: a parser sees nothing but the text that was typed.
-Everything else is told by the kind of the error.
+Databases quote cells in their errors ("invalid input syntax for type integer: ..."), so that
+their messages are never repeated, with one exception: a parser sees nothing but the typed text. For
+all other errors, our message follows from the kind of the error.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
 from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
-    from dpsu.contributions.cells import Column
+    from dpsu.contributions.id_columns import Column
     from dpsu.inputs.delimited import ReadTable
 
 T = TypeVar("T")
 DUCKDB = "duckdb:"
 POSTGRES = ("postgresql://", "postgres://")
 ROWS_AT_ONCE = 1 << 18
-# Standard output is for items: a bar that shows how far a query is has no place there.
+# Standard output is for items, so that a query must not print its progress there.
 NO_PROGRESS = ("SET enable_progress_bar = false", "SET enable_progress_bar_print = false")
 BROKEN = (
     "the query failed while its rows were read: a value cannot be converted or computed, or the "
@@ -35,7 +35,7 @@ LOST = (
     "the server went away while the query ran: it was stopped, or the connection was lost. Nothing "
     "is wrong with the query; release again when the server is back"
 )
-# What PostgreSQL's codes mean to whoever typed the query; a code of two characters is a class.
+# What PostgreSQL's codes mean to the person who typed the query; two characters name a class.
 SQLSTATES = {
     "42601": "it is not one SELECT that PostgreSQL understands",
     "42P01": "there is no table of a name in it",
@@ -50,7 +50,7 @@ SQLSTATES = {
 
 @dataclass(frozen=True, repr=False)
 class Query:
-    """The rows of a query, as data for :func:`dpsu.release`, :func:`dpsu.ngrams` and the others.
+    """The rows of a query, as data for :func:`dpsu.release` and everything else that takes data.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Query:
         ``pip install 'dpsu[postgres]'``), read in a transaction that cannot write. Leave passwords
         to libpq: PGPASSWORD, a password file or a service.
     query : str
-        One SELECT; `user`, `item`, `text` and `count` name columns of its result.
+        One SELECT; the columns that are named elsewhere are columns of its result.
 
     Privacy
     -------
@@ -89,9 +89,11 @@ class Query:
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source.startswith((DUCKDB, *POSTGRES)):
             # Whatever it is, it may contain a password.
-            raise ParameterError("source must be duckdb:FILE or postgresql://user@host/database")
+            raise ParameterError(
+                "{source} must be duckdb:FILE or postgresql://user@host/database", source=...
+            )
         if not isinstance(self.query, str) or not self.query.strip():
-            raise ParameterError("query is empty; give one SELECT")
+            raise ParameterError("{query} is empty; give one SELECT", query=...)
 
     def __repr__(self) -> str:
         return f"Query({self.shown!r}, {self.query!r})"
@@ -108,10 +110,10 @@ class Query:
 
     @property
     def rows(self) -> str:
-        """The query as a table inside another; the line break ends a comment at its end."""
+        """The query as a subquery; the line break ends a comment at its end."""
         return f"({self.query.rstrip().rstrip(';')}\n) AS rows"
 
-    def refuse_early(self) -> None:
+    def _refuse_early(self) -> None:
         """Refuse what needs no connection to be refused."""
         if self.source.startswith(DUCKDB):
             load("duckdb")
@@ -121,24 +123,24 @@ class Query:
         else:
             _postgres()
 
-    def check_columns(self, columns: Sequence[Column]) -> None:
+    def _check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse what the schema of the result says is wrong; none of its rows is read."""
-        self.refuse_early()
+        self._refuse_early()
         with contextlib.ExitStack() as last:
             reading = contextlib.ExitStack()
             last.callback(_close, reading)
             self._open(columns, reading)
 
     def _open(self, columns: Sequence[Column], reading: contextlib.ExitStack) -> Callable[[], Any]:
-        """Connect and check the columns; returns what starts reading."""
+        """Connect and check the columns; returns a function that starts reading."""
         open_ = _open_duckdb if self.source.startswith(DUCKDB) else _open_postgres
         return open_(self, columns, reading)
 
-    def tables(self, columns: Sequence[Column]) -> Iterator[ReadTable]:
+    def _tables(self, columns: Sequence[Column]) -> Iterator[ReadTable]:
         """Run the query and read the wanted columns of its result, batch by batch."""
         from dpsu.inputs.delimited import tables_of
 
-        self.refuse_early()
+        self._refuse_early()
         reading = contextlib.ExitStack()
         opened = False
         try:
@@ -153,7 +155,7 @@ class Query:
 
             with contextlib.ExitStack() as last:
                 last.callback(_close, reading)
-                # An empty one first: a column without rows has a type all the same.
+                # An empty table first, because a column without rows has a type, too.
                 yield lambda: pa.Table.from_batches([], reader.schema)
                 failed = False
                 try:
@@ -166,13 +168,17 @@ class Query:
         return batches()
 
     def _failure(self) -> DataError:
-        """Why reading failed: whether the server is still there tells more than its drivers do."""
+        """An error for a failed read; whether the server still answers decides which."""
         if self.source.startswith(POSTGRES):
             try:
                 _postgres().connect(self.source).close()
             except Exception:
                 return DataError(LOST)
         return DataError(BROKEN)
+
+
+def _query_error(problem: str) -> ParameterError:
+    return ParameterError(f"{{query}}: {problem}", query=...)
 
 
 def _open_duckdb(
@@ -182,7 +188,7 @@ def _open_duckdb(
 
     file = query.source.removeprefix(DUCKDB)
     connection = _explained(
-        # Without a folder to spill to, nothing of the data is written anywhere.
+        # Without a folder for temporary files, no data is written to disk.
         lambda: duckdb.connect(file, read_only=True, config={"temp_directory": ""}),
         lambda error: DataError(
             f"{Path(file).name!r} cannot be opened: it is no DuckDB database of a version this "
@@ -194,18 +200,18 @@ def _open_duckdb(
         connection.execute(setting)
     statements = _explained(
         lambda: connection.extract_statements(query.query),
-        lambda error: ParameterError(f"query: {str(error).splitlines()[0]}"),
+        lambda error: _query_error(str(error).splitlines()[0]),
     )
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise ParameterError("query must be one SELECT")
+        raise ParameterError("{query} must be one SELECT", query=...)
 
     def explain(error: Exception) -> DpsuError:
         if isinstance(error, duckdb.OutOfMemoryException):
             return ResourceError("DuckDB has too little memory for the query")
         if isinstance(error, duckdb.CatalogException):
-            return ParameterError("query: there is no table or function of a name in it")
+            return _query_error("there is no table or function of a name in it")
         if isinstance(error, duckdb.BinderException):
-            return ParameterError("query: there is no column of a name in it, or types do not fit")
+            return _query_error("there is no column of a name in it, or types do not fit")
         return DataError(BROKEN)
 
     relation = _explained(lambda: connection.sql(query.query), explain)
@@ -217,7 +223,7 @@ def _open_duckdb(
         name = "to_arrow_reader" if hasattr(wanted, "to_arrow_reader") else "fetch_arrow_reader"
         return getattr(wanted, name)(ROWS_AT_ONCE)
 
-    # A query without rows has a schema all the same.
+    # A query without rows has a schema, too.
     _check_types(columns, _explained(lambda: read(f"{query.rows} LIMIT 0"), explain).schema)
     return lambda: _explained(lambda: read(query.rows), explain)
 
@@ -236,8 +242,8 @@ def _open_postgres(
     cursor = connection.cursor()
     reading.callback(cursor.close)
 
-    # Inside a SELECT no other kind of statement will do: COPY writes files, even in a transaction
-    # that only reads.
+    # Inside a SELECT no other kind of statement is allowed: COPY would write files, even in a
+    # transaction that only reads.
     def ask() -> Any:
         cursor.execute("SET TRANSACTION READ ONLY")
         return cursor.adbc_execute_schema(f"SELECT * FROM {query.rows}")
@@ -250,8 +256,8 @@ def _open_postgres(
 
     def explain(error: Exception) -> DpsuError:
         code = str(getattr(error, "sqlstate", None) or "")
-        told = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
-        return query._failure() if told is None else ParameterError(f"query: {told}")
+        problem = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
+        return query._failure() if problem is None else _query_error(problem)
 
     schema = _explained(ask, explain)
     names = _pick(columns, schema.names)
@@ -268,7 +274,7 @@ def _pick(columns: Sequence[Column], existing: Sequence[str]) -> list[str]:
 
 def _check_types(columns: Sequence[Column], schema: Any) -> None:
     for column in columns:
-        column.family(schema.field(column.name).type)
+        column.id_type(schema.field(column.name).type)
 
 
 def _quoted(columns: Sequence[str]) -> str:
@@ -282,17 +288,17 @@ def _postgres() -> Any:
 
 
 def _explained(call: Callable[[], T], explain: Callable[[Exception], DpsuError]) -> T:
-    """Run `call`; if it fails, raise what `explain` makes of it, and nothing behind that."""
+    """Run `call`; if it fails, raise the error that `explain` returns, without a cause."""
     try:
         return call()
     except (DpsuError, MemoryError):
         raise
     except Exception as error:
-        told = explain(error)
-    raise told
+        failure = explain(error)
+    raise failure
 
 
 def _close(reading: contextlib.ExitStack) -> None:
-    """Close all, quietly: a connection that broke says so when it is closed, in its own words."""
+    """Close everything and ignore errors: those of a broken connection may quote data."""
     with contextlib.suppress(Exception):
         reading.close()

@@ -1,4 +1,4 @@
 """The compiled loops: arrays in, arrays out, no classes, no closures.
 
-Importing anything from here imports numba; callers do so where the work starts.
+Importing a file of this folder imports numba, so callers import it where the work starts.
 """

@@ -1,4 +1,4 @@
-"""Where the rows of CSV end, quoted line breaks set aside."""
+"""Find where the rows of CSV end; a line break inside quotes ends no row."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# Where a byte stands: at the start of a cell, inside one, inside quotes, or after a quote inside
-# quotes, which ends them unless another quote follows.
+# States of the parser: at the start of a cell, inside a cell, inside quotes, or after a quote that
+# ends the quotes unless another quote follows.
 START, INSIDE, QUOTED, AFTER_QUOTE = 0, 1, 2, 3
 QUOTE, LINE_FEED, RETURN = 34, 10, 13
 
 
 @njit(cache=True, nogil=True)
 def row_ends(data: NDArray[np.uint8], delimiter: int, state: int) -> tuple[int, int, int]:
-    """Ends of the first and the last whole row, and the state behind the last byte.
+    """Ends of the first and the last whole row, and the state after the last byte.
 
-    Ends are places behind a line feed, 0 if there is none.
+    An end is the position after a line feed, 0 if there is none.
     """
     first, last = 0, 0
     for at in range(len(data)):

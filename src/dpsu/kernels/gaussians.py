@@ -1,4 +1,4 @@
-"""Normal variables rounded to integers, from uniform words, with a certificate for each."""
+"""Normal variables rounded to integers, from uniform words, and whether each is proved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# A digest of 256 bits serves as many rounds.
+# How many words of 64 bits a digest has; each serves one round.
 WORDS = 4
 # Proved in docs/proofs/noise.md: relative error of a tail of the normal distribution at the edge of
 # a cell, as it is computed below.

@@ -1,7 +1,7 @@
-"""From segments of texts to codes of n-grams, each text's n-grams once and counted.
+"""Number the n-grams of texts, and count each n-gram of a text.
 
-A segment that was too long has the length -1 and the code -1: no n-gram reaches over it. Tables
-have linear probing, are at most half full, and grow: while texts are alike they stay in the cache.
+A segment that was too long has the length -1 and the code -1: no n-gram contains it. Hash tables
+have linear probing, are at most half full, and grow only when needed, to stay in the cache.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def intern_segments(
 def intern_grams(
     codes: Int32, row_stops: Int64, n: int, salt: Any, first: Int64, base: int, grams: Int32
 ) -> int:
-    """Codes of the n-grams that start at each segment, from `base` on; -1 where none does."""
+    """Codes of the n-grams that start at each segment, `base` or larger; -1 where none starts."""
     hashes = np.empty(len(first), np.uint64)
     slots = _reseated(hashes, 0, FEWEST_SLOTS)
     mask = np.uint64(len(slots) - 1)
@@ -155,10 +155,10 @@ def write_grams(
 
 
 @njit(cache=True, nogil=True)
-def merge_rows(grams: Int32, row_stops: Int64, rows: Int32, items: Int32, counts: Int32) -> Any:
+def merge_rows(grams: Int32, row_stops: Int64, rows: Int32, items: Int32, repeats: Int32) -> Any:
     """Distinct codes of each row and how often they occur there; returns how many.
 
-    `grams` has a line for each length of n-grams. `counts` may be empty.
+    `grams` has a row for each length of n-grams. `repeats` may be empty.
     """
     n_lengths = grams.shape[0]
     end, begin = 0, 0
@@ -182,9 +182,9 @@ def merge_rows(grams: Int32, row_stops: Int64, rows: Int32, items: Int32, counts
             if k == 0 or found[k] != found[k - 1]:
                 rows[end] = row
                 items[end] = found[k]
-                if len(counts) > 0:
-                    counts[end] = 1
+                if len(repeats) > 0:
+                    repeats[end] = 1
                 end += 1
-            elif len(counts) > 0:
-                counts[end - 1] += 1
+            elif len(repeats) > 0:
+                repeats[end - 1] += 1
     return end

@@ -1,8 +1,8 @@
-"""Rows into groups: users in order, the items of each in order and once.
+"""Group rows by user: users in order, and the items of each in order and once.
 
-Rows are first dealt to buckets of users that follow each other in the order. A bucket is small, so
-that it is sorted inside the cache of one core, by users and then items, digit by digit; duplicates
-then stand side by side. User u holds ``items[start[u]:stop[u]]``.
+Rows are first scattered to buckets of consecutive users. A bucket is small, so that it is sorted
+inside the cache of one core, by users and then items, digit by digit. Duplicates are then
+neighbors. User u holds ``items[start[u]:stop[u]]``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsu.kernels.hashing import hash_word
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-LARGEST_COUNT = 2**31 - 1
+MOST_REPEATS = 2**31 - 1
 
 
 DIGIT = 11
@@ -32,37 +32,37 @@ def bucket_sizes(users: Int32, user_position: Int32, shift: int, sizes: Int64) -
 
 
 @njit(cache=True, nogil=True)
-def deal(
+def scatter(
     users: Int32,
     items: Int32,
-    counts: Int32,
+    repeats: Int32,
     user_position: Int32,
     item_position: Int32,
     shift: int,
     cursor: Int64,
-    dealt_users: Int32,
-    dealt_items: Int32,
-    dealt_counts: Int32,
+    placed_users: Int32,
+    placed_items: Int32,
+    placed_repeats: Int32,
 ) -> None:
-    """Bring the rows of a block to their buckets, from `cursor` on.
+    """Copy the rows of a block to their buckets, from `cursor` on.
 
-    If `dealt_counts` is not empty it gets the counts, or ones if `counts` is empty.
+    If `placed_repeats` is not empty it gets the repeats, or ones if `repeats` is empty.
     """
     for row in range(len(users)):
         user = user_position[users[row]]
         at = cursor[user >> shift]
         cursor[user >> shift] = at + 1
-        dealt_users[at] = user
-        dealt_items[at] = item_position[items[row]]
-        if len(dealt_counts) > 0:
-            dealt_counts[at] = counts[row] if len(counts) > 0 else 1
+        placed_users[at] = user
+        placed_items[at] = item_position[items[row]]
+        if len(placed_repeats) > 0:
+            placed_repeats[at] = repeats[row] if len(repeats) > 0 else 1
 
 
 @njit(cache=True, nogil=True)
 def sort_bucket(
     users: Int32,
     items: Int32,
-    counts: Int32,
+    repeats: Int32,
     first_user: int,
     item_bits: int,
     key_bits: int,
@@ -71,19 +71,19 @@ def sort_bucket(
 ) -> None:
     """Sort the rows of a bucket in place, each item of a user once; rows of item -1 are dropped.
 
-    `start` and `stop` are those of the users of the bucket, relative to it. `counts` may be empty;
-    if it is not, repeated rows add up theirs.
+    `start` and `stop` are those of the users of the bucket, relative to it. `repeats` may be empty;
+    if it is not, those of repeated rows are added up.
     """
-    counted = len(counts) > 0
+    with_repeats = len(repeats) > 0
     keys, spare = np.empty(len(users), np.uint64), np.empty(len(users), np.uint64)
-    tags, spare_tags = np.empty(len(counts), np.int32), np.empty(len(counts), np.int32)
+    tags, spare_tags = np.empty(len(repeats), np.int32), np.empty(len(repeats), np.int32)
     rows = 0
     for row in range(len(users)):
         if items[row] >= 0:
             user = np.uint64(users[row] - first_user)
             keys[rows] = (user << np.uint64(item_bits)) | np.uint64(items[row])
-            if counted:
-                tags[rows] = counts[row]
+            if with_repeats:
+                tags[rows] = repeats[row]
             rows += 1
     passes = (key_bits + DIGIT - 1) // DIGIT
     digit = np.uint64((key_bits + passes - 1) // passes)
@@ -104,7 +104,7 @@ def sort_bucket(
             at = cursor[value]
             cursor[value] = at + 1
             spare[at] = keys[row]
-            if counted:
+            if with_repeats:
                 spare_tags[at] = tags[row]
         keys, spare = spare, keys
         tags, spare_tags = spare_tags, tags
@@ -116,30 +116,30 @@ def sort_bucket(
             repeated = row > 0 and keys[row] == keys[row - 1]
             if not repeated:
                 items[end] = np.int32(keys[row] & item_mask)
-                if counted:
-                    counts[end] = tags[row]
+                if with_repeats:
+                    repeats[end] = tags[row]
                 end += 1
-            elif counted:
-                counts[end - 1] = min(np.int64(counts[end - 1]) + tags[row], LARGEST_COUNT)
+            elif with_repeats:
+                repeats[end - 1] = min(np.int64(repeats[end - 1]) + tags[row], MOST_REPEATS)
             row += 1
         stop[u] = end
 
 
 @njit(cache=True, nogil=True)
-def sort_by_count(
-    start: Int64, stop: Int64, items: Int32, counts: Int32, first: int, last: int
+def sort_by_repeats(
+    start: Int64, stop: Int64, items: Int32, repeats: Int32, first: int, last: int
 ) -> None:
-    """Reorder each user's items by local count, largest first; ties keep their order."""
+    """Reorder each user's items by repeats, largest first; ties keep their order."""
     for u in range(first, last):
         low, high = start[u], stop[u]
         varied = False
         for j in range(low + 1, high):
-            if counts[j] != counts[low]:
+            if repeats[j] != repeats[low]:
                 varied = True
                 break
         if varied:
-            by_count = np.argsort(-counts[low:high].astype(np.int64), kind="mergesort")
-            items[low:high] = items[low:high][by_count]
+            by_repeats = np.argsort(-repeats[low:high].astype(np.int64), kind="mergesort")
+            items[low:high] = items[low:high][by_repeats]
 
 
 @njit(cache=True, nogil=True)

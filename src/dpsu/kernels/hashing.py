@@ -41,7 +41,7 @@ _INITIAL_STATE = np.array(
     dtype=np.uint32,
 )  # fmt: skip
 
-# Short strings are hashed so many at a time; with the padding, so many bytes fill one block.
+# So many short strings are hashed at a time. A string is short if it fits one block with padding.
 LANES = 16
 ONE_BLOCK = 55
 
@@ -113,7 +113,7 @@ def _compress(state: Words, block: Bytes, w: Words) -> None:
 
 @njit(cache=True)
 def _finish(state: Words, block: Bytes, filled: int, length: int, schedule: Words) -> None:
-    """Pad the last block; `length` counts all bytes hashed, the key block included."""
+    """Pad the last block; `length` is the number of bytes hashed, including the key block."""
     block[filled] = 0x80
     block[filled + 1 :] = 0
     if filled >= 56:
@@ -155,7 +155,7 @@ def _fill_lane(blocks: Words, lane: int, prefix: Bytes, data: Bytes, start: int,
 
 @njit(cache=True)
 def _finish_lanes(inner: Words, outer: Words, blocks: Words, states: Words, w: Words) -> None:
-    """HMAC of one block per lane, the key blocks being hashed already."""
+    """HMAC of one block per lane; the key blocks have been hashed before."""
     for i in range(8):
         states[i, :] = inner[i]
     _compress_lanes(states, blocks, w)
@@ -178,8 +178,8 @@ def _compress_lanes(states: Words, blocks: Words, w: Words) -> None:
             s0 = _rotate_right(x, 7) ^ _rotate_right(x, 18) ^ (x >> np.uint32(3))
             s1 = _rotate_right(y, 17) ^ _rotate_right(y, 19) ^ (y >> np.uint32(10))
             w[i, k] = np.uint32(w[i - 16, k] + s0 + w[i - 7, k] + s1)
-    # One row for each of a to h, and rounds that move names instead of rows: round i finds a in row
-    # -i modulo 8, b in the row behind it, and so on.
+    # There is one row for each of a to h. A round renames rows instead of moving them: in round i,
+    # a is in row -i modulo 8, b in the next row, and so on.
     rows = states.copy()
     for i in range(64):
         a, b, c, d = (-i) & 7, (1 - i) & 7, (2 - i) & 7, (3 - i) & 7
@@ -291,7 +291,7 @@ def _avalanche(h: Any) -> Any:
 
 @njit(cache=True)
 def hash_bytes(data: Bytes, start: int, stop: int, seed: Any) -> Any:
-    """XxHash64 of one stretch of bytes."""
+    """XxHash64 of some bytes."""
     length = stop - start
     at = start
     if length >= 32:
@@ -352,7 +352,7 @@ def hash_integers(values: NDArray[np.int64], seed: Any) -> NDArray[np.uint64]:
     digits = np.empty(20, np.uint8)
     for k in range(len(values)):
         value = values[k]
-        # The smallest integer has no positive counterpart of 64 bits with a sign.
+        # The negative of the smallest integer does not fit in 64 bits with a sign.
         rest = np.uint64(value) if value >= 0 else np.uint64(0) - np.uint64(value)
         at = len(digits)
         while rest > 0 or at == len(digits):

@@ -1,9 +1,9 @@
 """Codes for ids: 0, 1, 2, ... in the order in which they are first seen.
 
 Integers from a narrow range are looked up in a table of that range; other integers and texts in
-hash tables with linear probing. A slot holds the upper half of an id's hash beside its code, so
-that other ids are passed over without looking at them; all hashes are kept, so that growing a table
-touches no id again. Callers make room before they call: at most half of the slots are ever used.
+hash tables with linear probing. A slot holds the upper half of an id's hash and its code, so
+that most other ids are skipped without comparing them. All hashes are kept, so that a table grows
+without reading ids again. Callers make room before they call: at most half of the slots are used.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def intern_texts(
     n_known: int,
     codes: Int32,
 ) -> int:
-    """Codes of texts, new ones copied behind the known; returns how many are known now."""
+    """Codes of texts; new texts are copied after the known ones. Returns how many are known now."""
     mask = np.uint64(len(slots) - 1)
     n = len(offsets) - 1
     for row in range(n):
@@ -129,9 +129,9 @@ def intern_texts(
 def _touch(
     new_hashes: Words, slots: Words, known_data: Bytes, known_offsets: Int64, n_known: int
 ) -> Any:
-    """Bring what some texts will be compared with into the cache, all at once.
+    """Load what some texts will be compared with into the cache, all at once.
 
-    Without it every text waits for memory three times, one after the other. The sum is returned so
+    Otherwise every text would wait for memory three times. The sum is returned so
     that the loops are not optimized away.
     """
     mask = np.uint64(len(slots) - 1)
@@ -162,7 +162,7 @@ def seat(hashes: Words, n_known: int, slots: Words) -> None:
 
 @njit(cache=True, nogil=True)
 def spread(codes_of: Int32, indices: Int32, codes: Int32) -> bool:
-    """Replace indices of a dictionary by codes, -1 by -1; returns whether any is -1."""
+    """Replace indices of a dictionary by codes; -1 stays. Returns whether there is any -1."""
     missing = False
     for row in range(len(indices)):
         index = indices[row]

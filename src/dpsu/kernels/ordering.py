@@ -1,4 +1,4 @@
-"""Sorting by hashes: being uniform, they nearly say where in the order they stand."""
+"""Sort by hashes: they are uniform, so that a hash nearly gives its place in the order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 def order_by_hash(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Positions in ascending order of hashes; equal hashes in any order.
 
-    Hashes are dealt to about half as many ranges as there are hashes, which leaves little to sort.
+    Hashes are put into about half as many ranges as there are hashes; little is left to sort.
     """
     n = len(hashes)
     bits = 1
@@ -31,7 +31,7 @@ def order_by_hash(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         order[start[place]] = k
         sorted_hashes[start[place]] = hashes[k]
         start[place] += 1
-    # Nothing is far from its place now: insertion sort.
+    # Insertion sort, because every hash is near its place now.
     for k in range(1, n):
         hash_, position, at = sorted_hashes[k], order[k], k
         while at > 0 and sorted_hashes[at - 1] > hash_:

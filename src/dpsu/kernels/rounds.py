@@ -1,4 +1,4 @@
-"""One look of a mechanism in rounds: what users weigh, and which items they keep.
+"""One round of a mechanism: what users give to their items, and which items they keep.
 
 User u holds ``items[start[u]:stop[u]]`` in the fixed order of items. Loops take a range of users
 and add to weights of their own, so that ranges can run side by side. No fastmath: proofs count
@@ -43,7 +43,7 @@ def attend(
 ) -> None:
     """Weigh items in proportion to attention, each at most the cap, in l2 norm at most 1.
 
-    Items without attention count for nothing; with t others the cap is ``caps[t] * shape``. Weights
+    Items without attention get nothing; with t others the cap is ``caps[t] * shape``. Weights
     are in whole units, `unit` of them to 1.
     """
     longest = 0
@@ -71,7 +71,7 @@ def attend(
         for j in range(t):
             ratio[j] /= largest
             squares += ratio[j] * ratio[j]
-        # Raise the level until the norm is 1: those at the cap leave their part to the others.
+        # Raise the level until the norm is 1: what items at the cap do not take goes to the others.
         level = 1.0 / math.sqrt(squares)
         for _ in range(MOST_STEPS):
             if level <= cap:
@@ -108,7 +108,7 @@ def keep_best(
 ) -> None:
     """Keep each user's items with the largest attention, ties by hash of (user, item).
 
-    Items without attention go. The order of those that stay is the order they had.
+    Items without attention are dropped. The others stay in their order.
     """
     for u in range(first, last):
         end = start[u]
@@ -208,8 +208,8 @@ def share_unreleased(
 
 
 @njit(cache=True, nogil=True)
-def mark(start: Int64, stop: Int64, items: Int32, present: NDArray[np.bool_]) -> None:
-    """Note which items are in anybody's set."""
+def mark_present(start: Int64, stop: Int64, items: Int32, present: NDArray[np.bool_]) -> None:
+    """Set `present` for every item that is in some user's set."""
     for u in range(len(stop)):
         for j in range(start[u], stop[u]):
             present[items[j]] = True

@@ -1,8 +1,8 @@
-"""Where words, sentences and lines begin and end in UTF-8 text.
+"""Find where words, sentences and lines begin and end in UTF-8 text.
 
-Words and sentences by the rules of Unicode Standard Annex 29, whose names (WB5, SB8, ...) stand
-beside the code. Texts come as one buffer and int64 offsets. Loops fill `begins` and `lengths`, one
-entry per segment, and `row_stops`, how many segments there were by the end of each row; a segment
+Words and sentences follow Unicode Standard Annex 29; the names of its rules (WB5, SB8, ...) are in
+comments. Texts come as one buffer and int64 offsets. Loops fill `begins` and `lengths`, with one
+number per segment, and `row_stops`, how many segments there were by the end of each row; a segment
 of more than `longest` bytes gets the length -1. They return how many segments there are and how
 many of them are too long. There are never more segments than bytes.
 """
@@ -44,7 +44,7 @@ EMOJI_STYLE = 0xFE0F
 
 @njit(cache=True, inline="always")
 def _width(byte: Any) -> Any:
-    """How many bytes a code point has, by its first."""
+    """How many bytes a code point has, given its first byte."""
     if byte < 0x80:
         return 1
     if byte < 0xE0:
@@ -99,7 +99,7 @@ def _joined(last: Any, kind: Any) -> Any:
 
 @njit(cache=True)
 def _bridged(data: Bytes, at: int, stop: int, table: Bytes, last: Any, kind: Any) -> Any:
-    """Whether what stands at `at` joins its neighbors: apostrophes, points and commas inside."""
+    """Whether the code point at `at` joins its neighbors, such as an apostrophe inside a word."""
     letter = last in (LETTER, HEBREW)
     between = kind in (MID_BOTH, QUOTE)
     if letter and (between or kind == MID_LETTER):  # WB6, WB7
@@ -122,7 +122,7 @@ def _word_end(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
     raw, pictograph = last, (entry & PICTOGRAPH) != 0
     word = (entry & WORDLY) != 0
     at += _width(data[at])
-    # Line breaks stand alone (WB3a, WB3b), and so does a space: it is no word anyway.
+    # A line break is a segment of its own (WB3a, WB3b), and so is a space: it is no word anyway.
     if last in (CR, LF, NEWLINE, SPACE):
         return at, False
     flags = 1 if last == REGIONAL else 0
@@ -173,7 +173,7 @@ def words(
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
         while at < stop:
-            # Most of what is between words: nothing in ASCII joins these to what follows.
+            # Most bytes between words are such; in ASCII, no rule joins them to what follows.
             if (
                 data[at] < 0x80
                 and table[data[at]] & CLASS in (OTHER, SPACE, MID_NUMBER)
@@ -202,7 +202,7 @@ def lines(
     lengths: Int32,
     row_stops: Int64,
 ) -> Any:
-    """What stands between line breaks, without the white space around it."""
+    """Lines, without the white space around them."""
     n, too_long = 0, 0
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -230,7 +230,7 @@ def _strip(
     n: int,
     too_long: int,
 ) -> Any:
-    """Enter a segment without the white space around it, unless nothing is left."""
+    """Add a segment without the white space around it, unless nothing is left."""
     first, last, k = end, at, at
     while k < end:
         width = _width(data[k])
@@ -249,7 +249,7 @@ def _strip(
 @njit(cache=True)
 def _sentence_end(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
     """End of the sentence that starts at `at`."""
-    # How far a possible end has come: 0 none, 1 terminator, 2 closing marks, 3 spaces.
+    # What was last read of a possible end: 0 nothing, 1 terminator, 2 closing marks, 3 spaces.
     stage, terminator = 0, S_OTHER
     before, last = S_OTHER, S_OTHER
     while at < stop:

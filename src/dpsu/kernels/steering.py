@@ -1,7 +1,7 @@
-"""What an item's own noisy past says about where attention is worth most: one item at a time.
+"""Compute the attention that an item should get from its own noisy evidence.
 
-Every function here maps an item's own evidence and public constants to a number. None looks at
-another item, at how many there are, or at where in an array an item stands.
+Every function here maps an item's own evidence and public constants to a number. The number does
+not depend on other items, on how many there are, or on the position of the item in an array.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def steer(
     precision: Float64,
     total: Float64,
     released: Flags,
-    goal: float,
+    last_boundary: float,
     remaining: float,
     gain: float,
     sigma: float,
@@ -46,9 +46,9 @@ def steer(
     last: int,
     attention: Float64,
 ) -> None:
-    """Attention ``exp(-kappa d^2 / 2v)``: most to items whose fate is still open.
+    """Attention ``exp(-kappa d^2 / 2v)``: largest for items that may or may not be released.
 
-    `d` is how far the expected total of an item stays below the goal, `v` its variance. The
+    `d` is the distance from an item's expected total to the last boundary, `v` its variance. The
     expected rate of an item is a posterior mean, read from tables that are made from public
     constants: one row for each level of log standard error, columns by estimate.
     """
@@ -69,17 +69,17 @@ def steer(
             at = (estimate - lowest[q]) / step[q]
             mean += share * _between(means, q, at)
             deviation += share * _between(deviations, q, at)
-        d = goal - total[i] - gain * remaining * mean
+        d = last_boundary - total[i] - gain * remaining * mean
         spread = gain * remaining * deviation
         v = sigma * sigma * remaining + spread * spread + extra * extra
         kappa = open_above if d > 0.0 else open_below
-        # Never zero, which is the mark of a released item.
+        # Never zero: that means that an item is released.
         attention[i] = max(math.exp(-kappa * d * d / (2.0 * v)), 1e-300)
 
 
 @njit(cache=True, nogil=True)
-def hear(
-    heard: Float64,
+def update(
+    noisy_sums: Float64,
     share: float,
     sigma: float,
     memory: float,
@@ -94,14 +94,14 @@ def hear(
     first: int,
     last: int,
 ) -> None:
-    """Take one noisy look into account, and release what has crossed the boundary.
+    """Add the noisy sums of one round to the evidence; release items that cross the boundary.
 
-    Only items that are in a set of the current phase can be released.
+    Only items that are in some user's set of this phase can be released.
     """
     for i in range(first, last):
         g = max(attention[i], least)
-        total[i] += share * heard[i]
-        evidence[i] = memory * evidence[i] + g * share * heard[i] / (sigma * sigma)
+        total[i] += share * noisy_sums[i]
+        evidence[i] = memory * evidence[i] + g * share * noisy_sums[i] / (sigma * sigma)
         precision[i] = memory * precision[i] + g * g * share / (sigma * sigma)
         if present[i] and total[i] > boundary:
             released[i] = True

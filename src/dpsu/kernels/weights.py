@@ -1,8 +1,8 @@
 """Weights of items from users' bounded sets: one loop per policy.
 
-All of them take a stretch of users in processing order (user u holds ``items[start[u]:stop[u]]``)
-and add to int64 weights in units of 2^-fraction_bits, so that stretches can follow each other. No
-fastmath anywhere: the proofs count rounding errors.
+All of them take some users in processing order (user u holds ``items[start[u]:stop[u]]``) and add
+to int64 weights in units of 2^-fraction_bits, so that more users can follow in another call. There
+is no fastmath anywhere: the proofs count rounding errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Int64 = NDArray[np.int64]
 
 @njit(cache=True, nogil=True)
 def count(start: Int64, stop: Int64, items: Int32, weights: Int64) -> None:
-    """Number of holders."""
+    """Add 1 to each item of every user."""
     for u in range(len(stop)):
         for j in range(start[u], stop[u]):
             weights[items[j]] += 1
@@ -27,7 +27,7 @@ def count(start: Int64, stop: Int64, items: Int32, weights: Int64) -> None:
 
 @njit(cache=True, nogil=True)
 def weighted(start: Int64, stop: Int64, items: Int32, share: Int64, weights: Int64) -> None:
-    """`share[size]` for each item of a user of that size."""
+    """Add ``share[size]`` to each item of a user with `size` items."""
     for u in range(len(stop)):
         give = share[stop[u] - start[u]]
         for j in range(start[u], stop[u]):

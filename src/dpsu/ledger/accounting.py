@@ -12,35 +12,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsu.errors import ParameterError
-from dpsu.plans.mechanisms import REROUTE_ALLOWANCE, ROUNDING_ALLOWANCE, OneShot
 from dpsu.plans.plan import Plan
-from dpsu.policies import Count, L2Descent, ReroutePolicy, Weighted
-from dpsu.privacy.calibration import ROUND_UP, novel_at_most
-from dpsu.privacy.curves import Gaussian
+from dpsu.privacy.calibration import ROUND_UP
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.normal import hockey_stick_at_most
-from dpsu.rounds import NGramRounds, Rounds, SieveRounds
+from dpsu.privacy.shifts import Shift
 
 # The double 0.1 is a little more than a tenth; ten releases of 0.1 are to fit into a budget of 1.
 ALLOWANCE = 1 + Fraction(1, 10**12)
 # Beyond it nothing of a privacy loss of at most 50 is left, and the normal tails keep their digits.
 LARGEST_SHIFT = 20.0
-
-
-@dataclass(frozen=True)
-class Shift:
-    """A release as Gaussian noise that one user shifts, and a chance of being told apart anyway.
-
-    Attributes
-    ----------
-    squared : float
-        Square of the shift in standard deviations, summed over all looks at the data.
-    novel : float
-        Probability that an item comes out that only one user brings.
-    """
-
-    squared: float
-    novel: float
 
 
 @dataclass(frozen=True)
@@ -55,8 +36,10 @@ def cost_of(plan: Plan) -> Cost:
     """What a release by this plan costs; refused where the plan carries no guarantee."""
     if not plan.private:
         raise ParameterError(
-            "a ledger records what guarantees cost, and this release has none: drop insecure_seed "
-            "or allow_unproven=True, or make it without a ledger"
+            "a ledger records what guarantees cost, and this release has none: drop "
+            "{insecure_seed} or {allow_unproven}, or make it without a ledger",
+            insecure_seed=...,
+            allow_unproven=...,
         )
     return Cost(plan.privacy, shift_of(plan))
 
@@ -68,47 +51,12 @@ def shift_of(plan: Plan) -> Shift | None:
     """
     if plan.selected is not None or (plan.hints is not None and plan.hints.epsilon):
         return None
-    if isinstance(plan.selection, OneShot):
-        shift = _one_shot(plan, plan.selection)
-    else:
-        novel = math.fsum(delta for what, delta in plan.delta_split if what.startswith("novel"))
-        shift = Shift(_squared(plan.selection), novel * ROUND_UP)
-    if shift is not None and plan.counts is not None:
-        counted = ROUND_UP * plan.counts.max_items / plan.counts.scale**2
+    shift = plan.mechanism.as_gaussian(plan.design)
+    counts = plan.noisy_counts
+    if shift is not None and counts is not None:
+        counted = ROUND_UP * counts.max_items / counts.scale**2
         shift = Shift((shift.squared + counted) * ROUND_UP, shift.novel)
     return shift
-
-
-def _squared(rounds: Rounds) -> float:
-    """Square of the shift of all rounds together."""
-    if isinstance(rounds, SieveRounds):
-        return ROUND_UP / rounds.sigma**2
-    scales = rounds.scales if isinstance(rounds, NGramRounds) else [c.scale for c in rounds.curves]
-    return ROUND_UP * math.fsum(1.0 / scale**2 for scale in scales)
-
-
-def _one_shot(plan: Plan, selection: OneShot) -> Shift | None:
-    """Noise and novel items apart, however the plan accounted for them.
-
-    With t novel items each weighs at most `norm` / sqrt(t), and exactly 1 if users count.
-    """
-    curve, policy, most = selection.curve, selection.policy, plan.max_items
-    if not isinstance(curve, Gaussian) or most is None:
-        return None
-    if isinstance(policy, Count):
-        norm, numbers = math.sqrt(most) * ROUND_UP, range(most, most + 1)
-    elif isinstance(policy, Weighted) and policy.norm == 2:
-        norm, numbers = 1.0, range(1, most + 1)
-    elif isinstance(policy, L2Descent | ReroutePolicy):
-        allowed = ROUNDING_ALLOWANCE if isinstance(policy, L2Descent) else REROUTE_ALLOWANCE
-        norm, numbers = 1.0 + allowed, range(1, most + 1)
-    else:
-        return None
-    novel = max(
-        novel_at_most(curve.scale, curve.threshold, t, ROUND_UP * norm / math.sqrt(t))
-        for t in numbers
-    )
-    return Shift(ROUND_UP * (norm / curve.scale) ** 2, novel)
 
 
 @dataclass(frozen=True)
@@ -177,3 +125,49 @@ def total(costs: Iterable[Cost]) -> Total:
             added[4:] = [Fraction(cost.shift.squared), Fraction(cost.shift.novel)]
         sums = [have + more for have, more in zip(sums, added, strict=True)]
     return Total(*sums)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Epsilon and delta, neither below 0; infinite where no epsilon would do."""
+
+    epsilon: float
+    delta: float
+
+    def left_of(self, budget: Privacy) -> Amount:
+        """What this leaves of a budget."""
+        return Amount(max(0.0, budget.epsilon - self.epsilon), max(0.0, budget.delta - self.delta))
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What is spent of a budget, or left of it, by both accounts.
+
+    Attributes
+    ----------
+    sums : Amount
+        By sums of epsilon and delta.
+    gaussian : Amount
+        With all Gaussian releases as one. Its epsilon goes with the delta of the budget, and its
+        delta with the epsilon of the budget: each is for the case that the other is used up.
+    """
+
+    sums: Amount
+    gaussian: Amount
+
+    def left_of(self, budget: Privacy) -> Balance:
+        """What this leaves of a budget."""
+        return Balance(self.sums.left_of(budget), self.gaussian.left_of(budget))
+
+
+def spent_of(budget: Privacy, spent: Total) -> Balance:
+    """What releases cost together, for people to read: rounded, and not to be decided by."""
+    if not spent.epsilon:
+        return Balance(Amount(0.0, 0.0), Amount(0.0, 0.0))
+    epsilon = spent.gaussian_epsilon(budget.delta)
+    return Balance(
+        Amount(float(spent.epsilon), float(spent.delta)),
+        Amount(
+            math.inf if epsilon is None else epsilon, float(spent.gaussian_delta(budget.epsilon))
+        ),
+    )

@@ -34,7 +34,6 @@ from dpsu.ledger.records import (
     Account,
     Book,
     content_of,
-    facts_of,
 )
 from dpsu.privacy.guarantee import Privacy
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 SECONDS_TO_WAIT = 60.0
 APPLICATION = 0x64707375  # "dpsu"
-FORMAT = 2
+FORMAT = 3
 # What is written stays. Whoever edits the file by hand meets these triggers first, and the hashes
 # after that. A row that replaces another fires no trigger for what it deletes, so it is stopped
 # before it is inserted: entries are numbered one after the other. To change a word of this is to
@@ -87,13 +86,13 @@ class Ledger:
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = dpsu.Ledger(pathlib.Path(folder.name) / "ledger.db")
     >>> visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
-    >>> with ledger.spending("visits", budget=(3, 1e-5)) as spending:
-    ...     result = dpsu.release(visits, epsilon=2, delta=1e-6, ledger=spending)
+    >>> with ledger.dataset("visits", budget=(3, 1e-5)) as account:
+    ...     result = dpsu.release(visits, epsilon=2, delta=1e-6, ledger=account)
     ...     result.write(pathlib.Path(folder.name) / "items.txt")
     >>> ledger.account("visits").releases[0].state
     'done'
     >>> try:
-    ...     dpsu.release(visits, epsilon=3, delta=1e-5, ledger=ledger, dataset="visits")
+    ...     dpsu.release(visits, epsilon=3, delta=1e-5, ledger=ledger.dataset("visits"))
     ... except dpsu.BudgetError:
     ...     print("refused")
     refused
@@ -111,12 +110,14 @@ class Ledger:
         """Hash of the newest entry, and with it of all: keep it where the file is not."""
         return self.read().head
 
-    def spending(self, dataset: str, *, budget: tuple[float, float] | None = None) -> Spending:
-        """What the next releases on a dataset are charged to; a context that ends when all is out.
+    def dataset(self, name: str, *, budget: tuple[float, float] | None = None) -> Spending:
+        """What releases of the same people are charged to: ``dpsu.release(..., ledger=this)``.
+
+        As a context it marks them as done when it is left, and otherwise when they return.
 
         Parameters
         ----------
-        dataset : str
+        name : str
             The name under which releases of the same people add up.
         budget : (float, float), optional
             Epsilon and delta for all of them. Needed for a dataset that is new to the ledger, and
@@ -124,7 +125,7 @@ class Ledger:
         """
         from dpsu.ledger.spending import Spending
 
-        return Spending(self, _name(dataset), _budget(budget))
+        return Spending(self, _name(name), _budget(budget))
 
     def datasets(self) -> list[str]:
         """Names of all datasets, sorted."""
@@ -162,13 +163,13 @@ class Ledger:
         """
         name, chosen = _name(dataset), _budget(budget)
         if chosen is None:
-            raise ParameterError("budget must be two numbers: (epsilon, delta)")
+            raise ParameterError("{budget} must be two numbers: (epsilon, delta)", budget=...)
         with self._transaction(write=True) as (connection, book):
             book.account(name)
             _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
 
     def charge(
-        self, dataset: str, budget: Privacy | None, mechanism: str, cost: Cost, plan: str | None
+        self, dataset: str, budget: Privacy | None, cost: Cost, facts: dict[str, Any]
     ) -> int:
         """Put a release on record before it reads anything, or refuse it; returns its number."""
         with self._transaction(write=True, create=True) as (connection, book):
@@ -182,7 +183,6 @@ class Ledger:
                 )
             if not total([*known.costs, cost]).within(known.budget):
                 raise BudgetError(_refusal(known, cost))
-            facts = facts_of(cost, mechanism, plan)
             return _append(connection, book, content_of(CHARGE, dataset, **facts))
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
@@ -334,11 +334,14 @@ def _trouble(error: sqlite3.Error) -> str:
 
 def _name(dataset: str) -> str:
     if not isinstance(dataset, str) or not 0 < len(dataset) <= LONGEST_NAME:
-        raise ParameterError(f"dataset must be a name of 1 to {LONGEST_NAME} characters")
+        raise ParameterError(
+            f"{{dataset}} must be a name of 1 to {LONGEST_NAME} characters", dataset=...
+        )
     if not dataset.isprintable() or dataset != dataset.strip():
         raise ParameterError(
-            "dataset must be printable and neither begin nor end with a space, so that nobody "
-            "takes two names for one"
+            "{dataset} must be printable and neither begin nor end with a space, so that nobody "
+            "takes two names for one",
+            dataset=...,
         )
     return unicodedata.normalize("NFC", dataset)
 
@@ -347,11 +350,11 @@ def _budget(budget: tuple[float, float] | None) -> Privacy | None:
     if budget is None:
         return None
     if not isinstance(budget, (tuple, list)) or len(budget) != 2:
-        raise ParameterError("budget must be two numbers: (epsilon, delta)")
+        raise ParameterError("{budget} must be two numbers: (epsilon, delta)", budget=...)
     try:
         return Privacy(*budget)
     except ParameterError as error:
-        raise ParameterError(f"budget: {error}") from None
+        raise ParameterError(f"{{budget}}: {error}", budget=...) from None
 
 
 def _statements(script: str) -> Iterator[str]:

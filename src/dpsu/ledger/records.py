@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpsu.errors import LedgerError, ParameterError
-from dpsu.ledger.accounting import Cost, Shift, Total, total
+from dpsu.ledger.accounting import Balance, Cost, Total, spent_of, total
+from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import (
     LARGEST_DELTA,
     LARGEST_EPSILON,
@@ -26,13 +27,15 @@ from dpsu.privacy.guarantee import (
     SMALLEST_EPSILON,
     Privacy,
 )
+from dpsu.privacy.shifts import Shift
 
 BUDGET, CHARGE, DONE, VOID = "budget", "charge", "done", "void"
 UNFINISHED = "unfinished"
 _COMMON = {"kind", "dataset", "time"}
 FIELDS = {
     BUDGET: _COMMON | {"epsilon", "delta"},
-    CHARGE: _COMMON | {"epsilon", "delta", "mechanism", "shift_squared", "novel", "plan"},
+    CHARGE: _COMMON
+    | {"epsilon", "delta", "mechanism", "shift_squared", "novel", "run", "plan", "plan_hash"},
     DONE: _COMMON | {"charge"},
     VOID: _COMMON | {"charge", "reason"},
 }
@@ -51,8 +54,10 @@ class RecordedRelease:
         Number of its charge among all entries of the ledger.
     state : {"unfinished", "done", "void"}
         Void ones read nothing, and cost nothing.
-    plan : str or None
-        The plan as JSON, None where it was to be chosen from the data.
+    run : str
+        The random id of the run, which its report and its files carry too.
+    plan, plan_hash : str or None
+        The plan as JSON, and its hash; None where it was to be chosen from the data.
     reason : str or None
         What kind of error made it void.
     """
@@ -63,17 +68,51 @@ class RecordedRelease:
     mechanism: str
     cost: Cost
     state: str
+    run: str
+    plan_hash: str | None
     plan: str | None = field(repr=False)
     reason: str | None = None
 
 
 @dataclass(frozen=True)
+class RecordedBudget:
+    """A budget on record.
+
+    Attributes
+    ----------
+    number : int
+        Number of its entry in the ledger.
+    since : str
+        When it was set.
+    privacy : Privacy
+        Its epsilon and delta.
+    """
+
+    number: int
+    since: str
+    privacy: Privacy
+
+
+@dataclass(frozen=True)
 class Account:
-    """A dataset's budget and everything that was charged to it; ``print`` tells it in words."""
+    """A dataset's budget and everything that was charged to it; ``print`` tells it in words.
+
+    Attributes
+    ----------
+    dataset : str
+        The name under which releases of the same people add up.
+    budget : Privacy
+        Epsilon and delta for all of them, as it is now.
+    releases : tuple of RecordedRelease
+        All that were charged, oldest first; void ones too.
+    earlier_budgets : tuple of RecordedBudget
+        The budgets before this one, oldest first.
+    """
 
     dataset: str
     budget: Privacy
     releases: tuple[RecordedRelease, ...]
+    earlier_budgets: tuple[RecordedBudget, ...] = ()
 
     @property
     def costs(self) -> list[Cost]:
@@ -85,10 +124,32 @@ class Account:
         """What all releases cost together, finished or not."""
         return total(self.costs)
 
+    @property
+    def spent(self) -> Balance:
+        """What all releases cost together: ``spent.sums.epsilon``, ``spent.gaussian.epsilon``."""
+        return spent_of(self.budget, self.total)
+
+    @property
+    def left(self) -> Balance:
+        """What is left of the budget by each account, at least 0: ``left.sums.epsilon``."""
+        return self.spent.left_of(self.budget)
+
+    def __repr__(self) -> str:
+        spent, budget = self.spent.sums, self.budget
+        return (
+            f"<Account {self.dataset!r}: epsilon {spent.epsilon:.4g} of {budget.epsilon:g}, "
+            f"delta {spent.delta:.4g} of {budget.delta:g} spent by sums>"
+        )
+
     def __str__(self) -> str:
-        from dpsu.plans.prose import account_text
+        from dpsu.ledger.prose import account_text
 
         return account_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpsu.ledger.prose import account_html
+
+        return account_html(self)
 
 
 def content_of(kind: str, dataset: str, **facts: Any) -> str:
@@ -98,14 +159,16 @@ def content_of(kind: str, dataset: str, **facts: Any) -> str:
     return json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def facts_of(cost: Cost, mechanism: str, plan: str | None) -> dict[str, Any]:
+def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dict[str, Any]:
     """What the entry of a charge says besides its dataset and time."""
     return {
         **vars(cost.privacy),
-        "mechanism": mechanism,
+        "mechanism": choice if plan is None else plan.name,
+        "run": run,
+        "plan_hash": None if plan is None else plan.hash,
         "shift_squared": None if cost.shift is None else cost.shift.squared,
         "novel": None if cost.shift is None else cost.shift.novel,
-        "plan": None if plan is None else json.loads(plan),
+        "plan": None if plan is None else plan.to_dict(),
     }
 
 
@@ -120,7 +183,7 @@ class Book:
     def __init__(self, path: Path, rows: Iterable[tuple[Any, Any, Any]] = ()) -> None:
         self._path = path
         self.hashes: list[str] = []
-        self._budgets: dict[str, Privacy] = {}
+        self._budgets: dict[str, list[RecordedBudget]] = {}
         self._releases: dict[int, RecordedRelease] = {}
         for number, content, found in rows:
             if number != len(self.hashes) + 1:
@@ -151,7 +214,8 @@ class Book:
                 "epsilon,delta"
             )
         releases = tuple(each for each in self._releases.values() if each.dataset == dataset)
-        return Account(dataset, self._budgets[dataset], releases)
+        *earlier, now = self._budgets[dataset]
+        return Account(dataset, now.privacy, releases, tuple(earlier))
 
     def release(self, number: int) -> RecordedRelease | None:
         """A release by the number of its charge."""
@@ -171,16 +235,18 @@ class Book:
         facts = _facts(content)
         kind, dataset, time = facts["kind"], _text(facts, "dataset"), _text(facts, "time")
         if kind == BUDGET:
-            self._budgets[dataset] = _privacy(facts)
+            set_now = RecordedBudget(number, time, _privacy(facts))
+            self._budgets.setdefault(dataset, []).append(set_now)
         elif dataset not in self._budgets:
             raise _ContentError(f"is about dataset {dataset!r}, which has no budget before it")
         elif kind == CHARGE:
             mechanism = _text(facts, "mechanism")
             cost = Cost(_privacy(facts), _shift(facts))
-            plan = _plan(facts["plan"], mechanism, cost.privacy)
+            plan = _plan(facts, mechanism, cost.privacy)
             self._releases[number] = RecordedRelease(
-                number, dataset, time, mechanism, cost, UNFINISHED, plan
-            )
+                number, dataset, time, mechanism, cost, UNFINISHED, _text(facts, "run"),
+                facts["plan_hash"], plan,
+            )  # fmt: skip
         else:
             closed = self._releases.get(facts["charge"])
             if closed is None or closed.dataset != dataset or closed.state != UNFINISHED:
@@ -260,15 +326,19 @@ def _shift(facts: dict[str, Any]) -> Shift | None:
     return Shift(squared, _number(facts, "novel", 0.0, 1.0))
 
 
-def _plan(plan: Any, mechanism: str, privacy: Privacy) -> str | None:
+def _plan(facts: dict[str, Any], mechanism: str, privacy: Privacy) -> str | None:
     """The plan as JSON, if it is one and of this release.
 
     It is not read further than that: a ledger outlives the plans of one version.
     """
-    if plan is None:
+    plan = facts["plan"]
+    if plan is None and facts["plan_hash"] is None:
         return None
     if not isinstance(plan, dict) or "format" not in plan:
         raise _ContentError("has a plan that is none")
-    if plan.get("mechanism") != mechanism or plan.get("privacy") != vars(privacy):
+    chosen = plan.get("mechanism")
+    name = chosen.get("name") if isinstance(chosen, dict) else None
+    found = name, plan.get("privacy"), plan.get("hash")
+    if found != (mechanism, vars(privacy), _text(facts, "plan_hash")):
         raise _ContentError("has the plan of another release")
     return json.dumps(plan, sort_keys=True)

@@ -2,57 +2,52 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, LedgerError, ParameterError
+from dpsu.errors import LedgerError, ParameterError, warn
 from dpsu.ledger.accounting import Cost, cost_of
-from dpsu.ledger.ledger import Ledger
-from dpsu.ledger.records import DONE, LONGEST_NAME, VOID
+from dpsu.ledger.records import DONE, LONGEST_NAME, VOID, facts_of
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import Privacy
 
+if TYPE_CHECKING:
+    from dpsu.ledger.ledger import Ledger
+
 
 class Spending:
-    """Releases that are charged to one dataset; made by :meth:`Ledger.spending`.
+    """Releases that are charged to one dataset; made by :meth:`Ledger.dataset`.
 
     As a context it marks its releases as done at the end, if all went well: leave it when their
-    output is in place. No charge is taken back but by :meth:`charged`, before anything is read.
+    output is in place. Otherwise a release is done when it returns. No charge is taken back but by
+    :meth:`charged`, before anything is read.
     """
 
-    def __init__(self, ledger: Ledger | None, dataset: str, budget: Privacy | None) -> None:
-        self._ledger, self._dataset, self._budget = ledger, dataset, budget
+    def __init__(self, ledger: Ledger | None, dataset: str | None, budget: Privacy | None) -> None:
+        self._ledger, self.dataset, self._budget = ledger, dataset, budget
         self._open: list[int] = []
         self._unmarked = False
-        self._handed_in = True
+        self._kept_open = False
 
     @classmethod
-    def of(
-        cls,
-        ledger: str | os.PathLike[str] | Ledger | Spending | None,
-        dataset: str | None,
-        budget: tuple[float, float] | None,
-    ) -> Spending:
-        """What the arguments of a release mean; without a ledger nothing is recorded."""
-        if ledger is None or isinstance(ledger, Spending):
-            for name, value in (("dataset", dataset), ("budget", budget)):
-                if value is not None:
-                    raise ParameterError(
-                        f"{name} goes with the file of a ledger: ledger='ledger.db'"
-                        if ledger is None
-                        else f"the ledger was given with its dataset; drop {name}"
-                    )
-            return cls(None, "", None) if ledger is None else ledger
-        if dataset is None:
-            raise ParameterError("a ledger needs dataset: the name under which releases add up")
-        known = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        spending = known.spending(dataset, budget=budget)
-        spending._handed_in = False
-        return spending
+    def of(cls, ledger: Any) -> Spending:
+        """What the argument of a release means; without a ledger nothing is recorded."""
+        if ledger is None:
+            return cls(None, None, None)
+        if isinstance(ledger, Spending):
+            return ledger
+        raise ParameterError(
+            "a ledger needs the name under which releases add up: "
+            "ledger=dpsu.Ledger('ledger.db').dataset('visits', budget=(3, 1e-5))"
+        )
+
+    @property
+    def recorded(self) -> bool:
+        """Whether releases are charged at all."""
+        return self._ledger is not None
 
     @property
     def path(self) -> Path | None:
@@ -64,31 +59,31 @@ class Spending:
         """Whether something that was charged is not on record as done or void."""
         return bool(self._open) or self._unmarked
 
-    def charge(self, plan: Plan, *, choice: str | None = None) -> int | None:
+    def charge(self, plan: Plan, *, run: str, choice: str | None = None) -> int | None:
         """Charge a release by this plan, or by one that a `choice` from the data will put there.
 
-        Returns its number in the ledger; None where nothing is recorded.
+        `run` is the random id of the run, which its report carries too. Returns the number of the
+        charge in the ledger; None where nothing is recorded.
         """
-        if self._ledger is None:
+        if self._ledger is None or self.dataset is None:
             return None
         cost = cost_of(plan)
-        name = plan.mechanism if choice is None else choice
-        told = plan.to_json() if choice is None else None
         if choice is not None:
             # Which plan it will be is not known yet, and the price of the whole is all there is.
             cost = Cost(plan.privacy)
-        number = self._ledger.charge(self._dataset, self._budget, name, cost, told)
+        facts = facts_of(cost, run, plan if choice is None else None, choice)
+        number = self._ledger.charge(self.dataset, self._budget, cost, facts)
         self._open.append(number)
         return number
 
     @contextmanager
-    def charged(self, plan: Plan, *, choice: str | None = None) -> Iterator[None]:
+    def charged(self, plan: Plan, *, run: str, choice: str | None = None) -> Iterator[None]:
         """Charge a release, then do what comes before its first row; reading begins afterwards.
 
         Nothing inside may look at private data. If it fails, the release ends without having read
         anything, and its charge is made void, on record with the kind of the error.
         """
-        number = self.charge(plan, choice=choice)
+        number = self.charge(plan, run=run, choice=choice)
         try:
             yield
         except BaseException as error:
@@ -98,12 +93,12 @@ class Spending:
 
     def kept_open(self) -> Spending:
         """The same, to be marked as done by whoever brings the output where it belongs."""
-        self._handed_in = True
+        self._kept_open = True
         return self
 
     def returned(self) -> None:
         """Call it when a release is returned: all is out, unless the caller keeps this open."""
-        if not self._handed_in:
+        if not self._kept_open:
             self.done()
 
     def done(self) -> None:
@@ -118,16 +113,12 @@ class Spending:
         except LedgerError as error:
             # The output is out and paid for, or another error is on its way: neither may be lost.
             self._unmarked = True
-            warnings.warn(
-                f"a release stays on record as unfinished, and counts in full: {error}",
-                DataWarning,
-                stacklevel=3,
-            )
+            warn(f"a release stays on record as unfinished, and counts in full: {error}")
         finally:
             self._open.remove(number)
 
     def __enter__(self) -> Spending:
-        return self
+        return self.kept_open()
 
     def __exit__(
         self,

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpsu.errors import ParameterError
+from dpsu.options import Typed, option
+from dpsu.plans.mechanisms import Mechanism, mechanism
+from dpsu.plans.mechanisms.base import LARGEST_MAX_ITEMS
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
 
 if TYPE_CHECKING:
@@ -28,6 +32,85 @@ SURE_CUTOFF = 10_000
 USUAL_USERS = 50_000
 LARGE_EPSILON = 2.0
 PURPOSE = "set sizes"
+# What these options are called where they stand beside those of mechanisms.
+FLAGS = {"budget": "auto_budget", "items_per_user": "expected_items_per_user"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(Typed):
+    """Choose the mechanism by what is known about users, or is estimated for a share of the budget.
+
+    Parameters
+    ----------
+    items_per_user : float, optional
+        Public estimate of how many different items a user holds on average.
+    users : int, optional
+        Public estimate of the number of users.
+    budget : float, optional
+        Share of epsilon and delta (such as 0.02) for which both are estimated from the data.
+    max_items : int, optional
+        At most so many items of a user count, whichever mechanism is chosen.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> few = dpsu.Auto(items_per_user=1)
+    >>> dpsu.plan(epsilon=1, delta=1e-6, mechanism=few).mechanism.name
+    'greedy'
+    """
+
+    items_per_user: float | None = option(
+        None,
+        float,
+        "Public estimate of the mean number of different items of a user.",
+        low=1.0,
+        high=1e9,
+        name="expected_items_per_user",
+    )
+    users: int | None = option(
+        None,
+        int,
+        "Public estimate of the number of users.",
+        low=1,
+        high=2**32,
+        name="expected_users",
+    )
+    budget: float | None = option(
+        None,
+        float,
+        "Share of epsilon and delta, such as 0.02, for which users and items per user are "
+        "estimated from the data.",
+        low=1e-4,
+        high=0.5,
+        name="auto_budget",
+    )
+    max_items: int | None = option(
+        None, int, "At most so many items of a user count.", low=1, high=LARGEST_MAX_ITEMS
+    )
+    name: ClassVar[str] = "auto"
+    summary: ClassVar[str] = "the best of these for users as expected, or as estimated privately"
+
+    def check(self) -> None:
+        """Refuse to pay for what is known."""
+        if self.budget is not None and self.items_per_user is not None:
+            raise ParameterError(
+                "{budget} pays for the estimate of what is not known; drop it, or {items_per_user}",
+                FLAGS,
+                budget=...,
+                items_per_user=...,
+            )
+
+    def chosen(self, epsilon: float, hints: Hints) -> Mechanism:
+        """The mechanism for users like these."""
+        name, options = choose(epsilon, hints)
+        if self.max_items is not None:
+            options = options | {"max_items": self.max_items}
+        return mechanism(name, **options)
+
+    @property
+    def hints(self) -> Hints:
+        """What is known without looking."""
+        return Hints(self.users, self.items_per_user)
 
 
 @dataclass(frozen=True)
@@ -72,7 +155,7 @@ def estimate(
     from dpsu.randomness.noise import Noise
 
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
-    sizes = arrange(pairs, *orders, counted=False, memory=memory).sizes
+    sizes = arrange(pairs, *orders, with_repeats=False, memory=memory).sizes
     sums = np.array([int((np.minimum(sizes, most) * UNIT // most).sum()) for most in LIMITS])
     places = Ids(pa.array([f"{most}" for most in LIMITS], pa.large_string()))
     scale = ROUND_UP * math.sqrt(len(LIMITS)) * gaussian_scale(epsilon, delta)

@@ -46,7 +46,9 @@ def check_expected_users(privacy: Privacy, users: int) -> None:
     def enough(epsilon: float) -> bool:
         return fewest_holders(Privacy(epsilon, privacy.delta), LIKELY) <= users
 
-    raise ParameterError(_nothing(privacy, needed, "expected_users", users, enough))
+    raise ParameterError(
+        _nothing(privacy, needed, "{expected_users}", enough), expected_users=users
+    )
 
 
 def findings(
@@ -63,8 +65,8 @@ def findings(
         found.append(
             Finding(
                 False,
-                f"max_items={most:,} is far above the {items_per_user:g} items that users hold on "
-                f"average, and thresholds rise with it; try max_items="
+                f"a limit of {most:,} items per user is far above the {items_per_user:g} items "
+                "that users hold on average, and thresholds rise with it; try a limit of "
                 f"{math.ceil(3 * items_per_user):,}",
             )
         )
@@ -82,7 +84,7 @@ def _too_few(plan: Plan, replan: Replan, users: int) -> list[Finding]:
         except ParameterError:
             return False
 
-    return [Finding(True, _nothing(plan.privacy, needed, "users", users, enough))]
+    return [Finding(True, _nothing(plan.privacy, needed, f"users={users:,}", enough))]
 
 
 def _holders_needed(plan: Plan, probability: float = HALF) -> float:
@@ -97,12 +99,12 @@ def _holders_needed(plan: Plan, probability: float = HALF) -> float:
 
 
 def _nothing(
-    privacy: Privacy, needed: float, name: str, users: int, enough: Callable[[float], bool]
+    privacy: Privacy, needed: float, expected: str, enough: Callable[[float], bool]
 ) -> str:
     count = f"about {needed:,} users" if needed < math.inf else "a larger cutoff"
     told = (
         f"at epsilon={privacy.epsilon:g}, delta={privacy.delta:g} an item needs {count}; you "
-        f"expect {name}={users:,}: nothing can come out"
+        f"expect {expected}: nothing can come out"
     )
     best = smallest_epsilon(privacy.epsilon, enough)
     if best is None:

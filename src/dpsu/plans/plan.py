@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dpsu._version import __version__
 from dpsu.errors import ParameterError
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.tokens import Tokens
+from dpsu.options import number
+from dpsu.plans import written
 from dpsu.plans.auto import Hints
-from dpsu.plans.counts import Counts
-from dpsu.plans.mechanisms import OneShot
-from dpsu.policies import Policy, policy_from_dict, policy_to_dict
-from dpsu.privacy.curves import ReleaseCurve, curve_from_dict, curve_to_dict, weight_needed
+from dpsu.plans.counts import Counts, NoisyCounts
+from dpsu.plans.mechanisms import Design, Mechanism, OneShot
+from dpsu.policies import Policy
+from dpsu.privacy.curves import ReleaseCurve, weight_needed
 from dpsu.privacy.guarantee import Privacy
-from dpsu.rounds import Rounds, rounds_from_dict, rounds_to_dict
+from dpsu.rounds import Rounds
 from dpsu.text.source import TextSource
 
-FORMAT = 1
 PROBABILITIES = (0.5, 0.9, 0.99)
 
 
@@ -29,19 +34,33 @@ class PublicKnowledge:
 
 
 @dataclass(frozen=True)
+class Knowledge:
+    """The public data themselves, which a plan that was read from a file does not have."""
+
+    prior: Any = None
+    public_items: Any = None
+    # Which of them came from which file: no private file may be among these.
+    paths: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
 class Selected:
-    """How a plan was chosen by :func:`dpsu.select`, and what every run of the choice cost."""
+    """How a plan was chosen by :func:`dpsu.select`, and what every run of the choice cost.
+
+    `proven` says that every candidate has a guarantee: one without it leaves none to the whole.
+    """
 
     candidates: int
     expected_runs: float
     epsilon: float
     delta: float
     tune_fraction: float | None
+    proven: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
-    """Everything about a mechanism that can be known, and reviewed, before it meets data.
+    """Everything about a release that can be known, and reviewed, before it meets data.
 
     Made by :func:`dpsu.plan`. Equal plans compare equal; ``Plan.from_json(p.to_json()) == p``.
 
@@ -49,58 +68,95 @@ class Plan:
     ----------
     privacy : Privacy
         The guarantee, for adding or removing one user with all rows.
-    selection : OneShot, SipsRounds or SieveRounds
-        A policy, which says how users weigh items, with a curve, which says how likely an item of
-        some weight is released; or rounds of looks at the data.
-    cutoff : float or None
-        Weight at which an item is full and users turn to other items.
-    delta_split : tuple of (what, delta)
-        What delta pays for.
-    theorem : str
-        Name of the proof that covers the curve (``dpsu proofs NAME``); the policy has its own.
-    proven : bool
-        False for published claims that do not hold; such a release carries no guarantee.
-    min_users : int or None
-        Items of fewer users are never released; it costs as much weight.
+    mechanism : Mechanism
+        How items are chosen, with all of its options; a prior by its digest.
+    user, item : Users, Items or Tokens
+        Where users and items are.
+    design : Design
+        What the mechanism decided for this promise: policy and curve, or rounds; what delta pays
+        for; the theorem that covers it.
     counts : Counts or None
-        The share of the budget that pays for noisy numbers of holders, and their noise.
+        The share of the budget that pays for noisy numbers of holders.
+    noisy_counts : NoisyCounts or None
+        What these cost, and their noise.
+    public_items : PublicKnowledge or None
+        Items that are known anyway, by their digest.
+    tokenizer_file : PublicKnowledge or None
+        The file of a tokenizer, by its size and digest.
     hints : Hints or None
-        What `auto` knew of the users when it chose this mechanism, and what that cost.
-    max_users : int
-        Number of users up to which rounding errors stay inside the proof.
-    text : TextSource or None
-        Where items come from texts: the column, the tokenizer and the lengths of n-grams.
-    user_type, item_type : str or None
-        What users and items were declared to be, "text" or "integer"; None for what their columns
-        are, and for text where there are none.
+        What `Auto` knew of the users when it chose this mechanism, and what that cost.
+    selected : Selected or None
+        How :func:`dpsu.select` chose this plan. Such a plan is a record and cannot be run.
+    insecure_seed : int or None
+        Repeatable randomness for tests; there is no guarantee then.
+    version : str
+        The version of dpsu that made the plan.
     """
 
-    mechanism: str
     privacy: Privacy
-    calibration: str
-    user: str
-    item: str
-    count: str | None
-    max_items: int | None
-    bounded_by: str
-    order: str | None
-    expected_users: int | None
-    min_users: int | None
-    counts: Counts | None
-    hints: Hints | None
-    prior: PublicKnowledge | None
-    public_items: PublicKnowledge | None
-    selection: OneShot | Rounds
-    cutoff: float | None
-    delta_split: tuple[tuple[str, float], ...]
-    theorem: str
-    proven: bool
-    max_users: int
-    insecure_seed: int | None
+    mechanism: Mechanism
+    user: Users
+    item: Items | Tokens
+    design: Design
+    counts: Counts | None = None
+    noisy_counts: NoisyCounts | None = None
+    public_items: PublicKnowledge | None = None
+    tokenizer_file: PublicKnowledge | None = None
+    hints: Hints | None = None
     selected: Selected | None = None
-    text: TextSource | None = None
-    user_type: str | None = None
-    item_type: str | None = None
+    insecure_seed: int | None = None
+    version: str = __version__
+    knowledge: Knowledge = field(default=Knowledge(), compare=False)
+
+    @classmethod
+    def derived(
+        cls,
+        privacy: Privacy,
+        mechanism: Mechanism,
+        user: Users,
+        item: Items | Tokens,
+        *,
+        counts: Counts | None = None,
+        hints: Hints | None = None,
+        selected: Selected | None = None,
+        **facts: Any,
+    ) -> Plan:
+        """The plan that follows from a mechanism and a promise."""
+        noisy = None if counts is None else counts.design(privacy)
+        if not mechanism.counts and (noisy is not None or facts.get("public_items") is not None):
+            raise ParameterError(
+                f"{mechanism.name} has no {'public items' if noisy is None else 'counts'}; drop "
+                "them, or choose another mechanism"
+            )
+        design = mechanism.design(_left(privacy, noisy, hints, selected), item)
+        if item.repeats is not None and design.order != "repeats":
+            other = "{order}" if hasattr(mechanism, "order") else "greedy"
+            raise ParameterError(
+                f"{mechanism.name} makes no use of {{repeats}} here; drop it, or choose {other}, "
+                "where it tells what a user holds most often",
+                repeats=item.repeats,
+                order="repeats",
+            )
+        return cls(
+            privacy, mechanism, user, item, design, counts, noisy, hints=hints, selected=selected,
+            **facts,
+        )  # fmt: skip
+
+    def refuse_other_design(self) -> None:
+        """Refuse a plan whose design was exchanged: it must be what its mechanism leads to."""
+        again = Plan.derived(
+            self.privacy, self.mechanism, self.user, self.item, counts=self.counts,
+            hints=self.hints, selected=self.selected, public_items=self.public_items,
+        )  # fmt: skip
+        if (again.design, again.noisy_counts) != (self.design, self.noisy_counts):
+            raise ParameterError(
+                "this plan is not what its mechanism and promise lead to; make it with dpsu.plan"
+            )
+
+    @property
+    def name(self) -> str:
+        """Name of the mechanism."""
+        return self.mechanism.name
 
     @property
     def private(self) -> bool:
@@ -108,19 +164,100 @@ class Plan:
         return self.proven and self.insecure_seed is None
 
     @property
+    def proven(self) -> bool:
+        """False for published claims that do not hold; such a release carries no guarantee."""
+        return self.design.proven and (self.selected is None or self.selected.proven)
+
+    @property
+    def theorem(self) -> str:
+        """The proof page that covers the curve or the rounds; a policy has its own."""
+        return self.design.theorem
+
+    @property
+    def delta_split(self) -> tuple[tuple[str, float], ...]:
+        """What delta pays for."""
+        if self.selected is not None and self.selected.tune_fraction is None:
+            return (("repeated selection", self.privacy.delta),)
+        noisy, hints = self.noisy_counts, self.hints
+        return (
+            *self.design.delta_split,
+            *(() if noisy is None else (("counts", noisy.delta),)),
+            *(() if hints is None or not hints.delta else (("estimates", hints.delta),)),
+        )
+
+    @property
+    def selection(self) -> OneShot | Rounds:
+        """How items are chosen: a policy with a curve, or rounds."""
+        chosen: OneShot | Rounds = self.design.selection
+        return chosen
+
+    @property
+    def max_items(self) -> int | None:
+        """How many items of a user count; None for all."""
+        return self.design.max_items
+
+    @property
+    def bounded_by(self) -> str:
+        """How these are chosen: by a salted hash, or in the user's order."""
+        return self.design.bounded_by
+
+    @property
+    def order(self) -> str | None:
+        """In which order a user's items come."""
+        return self.design.order
+
+    @property
+    def cutoff(self) -> float | None:
+        """Weight at which an item is full and users turn to other items."""
+        return self.design.cutoff
+
+    @property
+    def max_users(self) -> int:
+        """Number of users up to which rounding errors stay inside the proof."""
+        return self.design.max_users
+
+    @property
+    def prior(self) -> PublicKnowledge | None:
+        """Public data that guides users, by its digest."""
+        known: PublicKnowledge | None = getattr(self.mechanism, "prior", None)
+        return known
+
+    @property
+    def expected_users(self) -> int | None:
+        """Public estimate of the number of users, for the order by scarcity."""
+        known: int | None = getattr(self.mechanism, "expected_users", None)
+        return known
+
+    @property
+    def min_users(self) -> int | None:
+        """Items of fewer users are never released; it costs as much weight."""
+        least: int | None = getattr(self.mechanism, "min_users", None)
+        return least
+
+    @property
     def shift(self) -> int:
         """Weight of an item that counts for nothing: `min_users` less 1."""
         return (self.min_users or 1) - 1
 
     @property
+    def by_length(self) -> bool:
+        """Whether the mechanism goes through texts length by length."""
+        return self.mechanism.by_length
+
+    @property
+    def text(self) -> TextSource | None:
+        """Which texts are read, and the lengths of n-grams; None where items have a column."""
+        return self.mechanism.texts(self.item)
+
+    @property
     def rounds(self) -> Rounds | None:
-        """The rounds of sips and sieve; None for mechanisms of a single pass."""
+        """The rounds of sips, sieve and ngrams; None for mechanisms of a single pass."""
         return None if isinstance(self.selection, OneShot) else self.selection
 
     @property
     def _one_shot(self) -> OneShot:
         if not isinstance(self.selection, OneShot):
-            raise AttributeError(f"{self.mechanism} has rounds instead of one policy and curve")
+            raise AttributeError(f"{self.name} has rounds instead of one policy and curve")
         return self.selection
 
     @property
@@ -163,56 +300,132 @@ class Plan:
             return 1.0
         return self.curve.probability(1e300 if self.cutoff is None else self.cutoff - self.shift)
 
+    def at(self, epsilon: float) -> Plan:
+        """The same mechanism for another epsilon."""
+        privacy = Privacy(epsilon, self.privacy.delta)
+        return self.with_mechanism(self.mechanism, privacy=privacy)
+
+    def with_mechanism(self, mechanism: Mechanism, privacy: Privacy | None = None) -> Plan:
+        """The same release by another mechanism."""
+        return Plan.derived(
+            self.privacy if privacy is None else privacy, mechanism, self.user, self.item,
+            counts=self.counts, public_items=self.public_items, hints=self.hints,
+            tokenizer_file=self.tokenizer_file,
+            insecure_seed=self.insecure_seed, knowledge=self.knowledge,
+        )  # fmt: skip
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of mechanism, promise, columns and version: what was approved, and nothing else.
+
+        Numbers that follow from these are not part of it: their last digits may differ between
+        machines.
+        """
+        return written.hash_of(self._decided())
+
     def to_json(self) -> str:
         """The plan as JSON text; :meth:`from_json` reads it back."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan in plain values, as in its JSON."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values |= {
-            "format": FORMAT,
+        return self._decided() | {"derived": self._derived(), "hash": self.hash}
+
+    def _decided(self) -> dict[str, Any]:
+        """What somebody decided: all else follows."""
+        return {
+            "format": written.FORMAT,
+            "version": self.version,
             "privacy": vars(self.privacy),
-            "selection": _selection_to_dict(self.selection),
-            "delta_split": [list(part) for part in self.delta_split],
+            "mechanism": self.mechanism.to_dict(),
+            "user": written.users_to_dict(self.user),
+            "item": written.items_to_dict(self.item),
+            "insecure_seed": self.insecure_seed,
+            **{
+                name: None if getattr(self, name) is None else vars(getattr(self, name))
+                for name in ("counts", "public_items", "tokenizer_file", "hints", "selected")
+            },
         }
-        for name in ("prior", "public_items", "counts", "hints", "selected", "text"):
-            values[name] = None if values[name] is None else vars(values[name])
-        return values
+
+    def _derived(self) -> dict[str, Any]:
+        """What follows, for people and programs that do not compute it."""
+        return {
+            **written.design_to_dict(self.design),
+            "delta_split": [list(part) for part in self.delta_split],
+            "noisy_counts": None if self.noisy_counts is None else vars(self.noisy_counts),
+            "private": self.private,
+        }
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan that :meth:`to_json` wrote."""
-        values = json.loads(text)
-        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
-            raise ParameterError(f"this is not a plan of format {FORMAT}")
-        values |= {
-            "privacy": Privacy(**values["privacy"]),
-            "selection": _selection_from_dict(values["selection"]),
-            "delta_split": tuple((what, delta) for what, delta in values["delta_split"]),
-        }
-        for name in ("prior", "public_items"):
-            values[name] = None if values[name] is None else PublicKnowledge(**values[name])
-        values["counts"] = None if values["counts"] is None else Counts(**values["counts"])
-        chosen = values["selected"]
-        values["selected"] = None if chosen is None else Selected(**chosen)
-        values["hints"] = None if values["hints"] is None else Hints(**values["hints"])
-        values["text"] = None if values["text"] is None else TextSource(**values["text"])
-        return cls(**values)
+        """Read a plan that :meth:`to_json` wrote, and check it.
+
+        The design is computed anew from mechanism, promise and options. A file that says otherwise
+        is refused: it was edited, or made by a version that designs mechanisms differently.
+        """
+        return cls.from_dict(written.parse(text))
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Plan:
+        """The same from plain values."""
+        facts = written.facts_of(values)
+        known: dict[str, Any] = {
+            name: None if facts[name] is None else written.build(kind, facts[name])
+            for name, kind in (
+                ("counts", Counts), ("public_items", PublicKnowledge),
+                ("tokenizer_file", PublicKnowledge), ("hints", Hints),
+                ("selected", Selected),
+            )
+        }  # fmt: skip
+        made = cls.derived(
+            written.build(Privacy, facts["privacy"]),
+            written.mechanism_from_dict(facts["mechanism"], PublicKnowledge),
+            written.users_from_dict(facts["user"]),
+            written.items_from_dict(facts["item"]),
+            **known,
+            insecure_seed=facts["insecure_seed"],
+            version=facts["version"],
+        )
+        written.refuse_differences(facts, made.to_dict(), made.version)
+        return made
+
+    def with_knowledge(self, knowledge: Knowledge) -> Plan:
+        """The same plan with public data at hand."""
+        return replace(self, knowledge=knowledge)
+
+    def __repr__(self) -> str:
+        told = f"{self.name}, epsilon={self.privacy.epsilon:g}, delta={self.privacy.delta:g}"
+        return f"<Plan {self.hash[:12]}: {told}, private={self.private}>"
 
     def __str__(self) -> str:
         from dpsu.plans.prose import plan_text
 
         return plan_text(self)
 
+    def _repr_html_(self) -> str:
+        from dpsu.plans.prose import plan_html
 
-def _selection_to_dict(selection: OneShot | Rounds) -> dict[str, Any]:
-    if not isinstance(selection, OneShot):
-        return rounds_to_dict(selection)
-    return {"policy": policy_to_dict(selection.policy), "curve": curve_to_dict(selection.curve)}
+        return plan_html(self)
 
 
-def _selection_from_dict(values: dict[str, Any]) -> OneShot | Rounds:
-    if "policy" not in values:
-        return rounds_from_dict(values)
-    return OneShot(policy_from_dict(values["policy"]), curve_from_dict(values["curve"]))
+def _left(
+    privacy: Privacy,
+    noisy: NoisyCounts | None,
+    hints: Hints | None,
+    selected: Selected | None,
+) -> Privacy:
+    """What is left for the selection: counts and estimates are paid for first, by sums."""
+    if selected is not None and selected.tune_fraction is None:
+        privacy = Privacy(selected.epsilon, selected.delta)
+    others = [spent for spent in (noisy, hints) if spent is not None]
+    for spent in others:
+        number("estimates", spent.epsilon, 0.0, privacy.epsilon)
+        number("estimates", spent.delta, 0.0, privacy.delta)
+    epsilon = privacy.epsilon - math.fsum(spent.epsilon for spent in others)
+    delta = privacy.delta - math.fsum(spent.delta for spent in others)
+    if min(epsilon, delta) <= 0.0:
+        raise ParameterError(
+            "counts and estimates leave nothing of epsilon or delta for the selection; give them "
+            "smaller shares"
+        )
+    return Privacy(epsilon, delta)

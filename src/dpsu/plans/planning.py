@@ -1,76 +1,63 @@
-"""From options to a plan: everything that can be refused is refused here, before any data."""
+"""From what was typed to a plan: what can be refused is refused here, before any data."""
 
 from __future__ import annotations
 
-import math
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from dpsu.contributions.id_types import ID_TYPES
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import DefaultName, check_names
-from dpsu.options import flag, number, one_of, whole_number
-from dpsu.plans.auto import Hints, choose
-from dpsu.plans.counts import Counts, design_counts
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
+from dpsu.inputs.tokens import Tokens
+from dpsu.options import one_of, whole_number
+from dpsu.plans.auto import FLAGS, Auto, Hints
+from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
-from dpsu.plans.mechanisms import (
-    AUTO,
-    CALIBRATIONS,
-    DEFAULT_MECHANISM,
-    LARGEST_MAX_ITEMS,
-    LARGEST_MIN_USERS,
-    MECHANISMS,
-    ORDERS,
-    Options,
-    find,
-)
-from dpsu.plans.plan import Plan, PublicKnowledge
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism, Sieve
+from dpsu.plans.mechanisms import mechanism as by_name
+from dpsu.plans.plan import Knowledge, Plan, PublicKnowledge
 from dpsu.privacy.guarantee import Privacy
-from dpsu.text.source import Split, text_source
+from dpsu.text.source import FUNCTION, is_file
 
-# N-grams of several tokens make large sets; so many of them serve long texts and cost short ones
-# one percent (benchmarks/texts.py).
-SIEVE_MAX_NGRAMS = 1000
-DEFAULT_USER, DEFAULT_ITEM = DefaultName("user"), DefaultName("item")
-DEFAULT_COUNTS_SHARE = 0.2
-DEFAULT_COUNTS_ITEMS = 30
+DEFAULT_MECHANISM = Sieve
 
 
 def plan(
     *,
     epsilon: float,
     delta: float,
-    mechanism: str | None = None,
-    user: str = DEFAULT_USER,
-    item: str = DEFAULT_ITEM,
-    user_type: str | None = None,
-    item_type: str | None = None,
-    text: str | None = None,
-    tokenizer: str | Split | None = None,
-    ngrams: int | str | tuple[int, int] | None = None,
-    count: str | None = None,
-    max_items: int | None = None,
-    alpha: float | None = None,
-    cutoff: float | None = None,
-    passes: int | None = None,
-    rounds: int | None = None,
-    scout_items: int | None = None,
-    min_users: int | None = None,
-    counts: bool = False,
-    counts_share: float = DEFAULT_COUNTS_SHARE,
-    counts_items: int = DEFAULT_COUNTS_ITEMS,
-    calibration: str = "tight",
-    order: str | None = None,
-    prior: Any = None,
-    expected_users: int | None = None,
-    expected_items_per_user: float | None = None,
+    mechanism: str | Mechanism | Auto | None = None,
+    user: str | Users = DEFAULT_USER,
+    item: str | Items | Tokens = DEFAULT_ITEM,
+    counts: bool | Counts = False,
     public_items: Any = None,
-    allow_unproven: bool = False,
     insecure_seed: int | None = None,
-    hints: Hints | None = None,
 ) -> Plan:
-    """Plan a release without touching any data: the arguments of :func:`dpsu.release` less `data`.
+    """Plan a release without touching any data.
 
-    `hints` are what :func:`dpsu.release` estimated for `auto_budget`; leave them out.
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee for adding or removing one user with all rows.
+    mechanism : str or Mechanism, optional
+        One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
+        sieve by default. :class:`dpsu.Auto` chooses by public estimates.
+    user, item : str, Users, Items or Tokens
+        Columns of the person to protect and of the thing to release; :class:`dpsu.Tokens` makes
+        items of texts.
+    counts : bool or Counts
+        Also release a noisy number of users for every released item.
+    public_items : iterable, frame or path, optional
+        Known items: released in full, and not paid for.
+    insecure_seed : int, optional
+        Repeatable randomness for tests; the release then carries no guarantee.
+
+    Returns
+    -------
+    Plan
+        It can be printed, approved, written to a file, and run: ``dpsu.release(data, plan)``.
 
     Privacy
     -------
@@ -83,183 +70,191 @@ def plan(
     Examples
     --------
     >>> import dpsu
-    >>> p = dpsu.plan(epsilon=3, delta=4.5e-5, mechanism="policy-gaussian", max_items=100)
+    >>> policy = dpsu.PolicyGaussian(max_items=100)
+    >>> p = dpsu.plan(epsilon=3, delta=4.5e-5, mechanism=policy)
     >>> round(p.threshold, 2), round(p.noise_scale, 2)
     (6.4, 1.28)
     >>> dpsu.Plan.from_json(p.to_json()) == p
     True
     """
-    privacy = Privacy(epsilon, delta)
-    # Plain numbers from here on: NumPy's compute in their own, smaller types. And here, not where
-    # they are used: also a mechanism whose design does not depend on them is run with them.
-    if min_users is not None:
-        min_users = whole_number("min_users", min_users, 1, LARGEST_MIN_USERS)
-    if expected_users is not None:
-        expected_users = whole_number("expected_users", expected_users, 1, 2**32)
+    return make_plan(
+        Privacy(epsilon, delta), mechanism_of(mechanism), users_of(user), items_of(item),
+        counts=counts, public_items=public_items, insecure_seed=insecure_seed,
+    )  # fmt: skip
+
+
+def make_plan(
+    privacy: Privacy,
+    mechanism: Mechanism | Auto,
+    user: Users,
+    item: Items | Tokens,
+    *,
+    counts: bool | Counts = False,
+    public_items: Any = None,
+    insecure_seed: int | None = None,
+    hints: Hints | None = None,
+) -> Plan:
+    """A plan of what was typed; `hints` are estimates that were paid for."""
     if insecure_seed is not None:
         insecure_seed = whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
-    stated_users = expected_users
-    one_of("calibration", calibration, CALIBRATIONS)
-    flag("counts", counts)
-    flag("allow_unproven", allow_unproven)
-    check_names(user=user, item=item, text=text, count=count)
-    check_types(user_type=user_type, item_type=item_type)
-    if text is not None and item_type is not None:
-        raise ParameterError("item_type is not for texts: their tokens are text; drop it")
-    source = text_source(text, tokenizer, ngrams, count=count)
-    if mechanism is None:
-        mechanism = DEFAULT_MECHANISM if expected_items_per_user is None else AUTO
-    one_of("mechanism", mechanism, [*MECHANISMS, AUTO])
-    if mechanism == AUTO:
-        # Refused whatever is chosen: a choice by estimates must not fail once they are paid for.
-        left_to_auto = {
-            "alpha": alpha, "cutoff": cutoff, "passes": passes, "rounds": rounds,
-            "scout_items": scout_items, "min_users": min_users, "order": order, "prior": prior,
-            "calibration": None if calibration == "tight" else calibration,
-        }  # fmt: skip
-        for name, value in left_to_auto.items():
-            if value is not None:
-                raise ParameterError(f"auto chooses {name} itself; drop it, or name a mechanism")
-        hints = hints or _hints(expected_users, expected_items_per_user)
-        mechanism, advice = choose(privacy.epsilon, hints)
-        max_items = advice.get("max_items") if max_items is None else max_items
-        cutoff, order, expected_users = advice.get("cutoff"), advice.get("order"), None
-        # Local counts order what greedy users spend on, and mean nothing elsewhere.
-        count = count if mechanism == "greedy" and order is None else None
-    elif expected_items_per_user is not None:
-        raise ParameterError(
-            f"{mechanism} makes no use of expected_items_per_user; choose mechanism='auto'"
-        )
-    if mechanism == "sieve" and max_items is None and source is not None and source.longest > 1:
-        max_items = SIEVE_MAX_NGRAMS
-    chosen = find(mechanism)
-    given = {
-        "count": count,
-        "max_items": max_items,
-        "alpha": alpha,
-        "cutoff": cutoff,
-        "passes": passes,
-        "rounds": rounds,
-        "scout_items": scout_items,
-        "min_users": min_users,
-        "order": order,
-        "prior": prior,
-        "expected_users": expected_users,
-        "allow_unproven": allow_unproven or None,
-    }
-    for name, value in given.items():
-        if value is not None and name not in chosen.options:
-            having = sorted(chosen.options - {"insecure_seed"})
-            raise ParameterError(f"{mechanism} has no option {name}; it has {', '.join(having)}")
-    counted = _counts(privacy, counts, counts_share, counts_items)
-    # Basic composition: what counts and estimates take is taken from the selection.
-    others = [spent for spent in (counted, hints) if spent is not None]
-    for spent in others:
-        number("estimates", spent.epsilon, 0.0, privacy.epsilon)
-        number("estimates", spent.delta, 0.0, privacy.delta)
-    left = Privacy(
-        privacy.epsilon - math.fsum(spent.epsilon for spent in others),
-        privacy.delta - math.fsum(spent.delta for spent in others),
-    )
-    options = (max_items, alpha, cutoff, passes, rounds, scout_items, min_users)
-    design = chosen.design(Options(left, calibration, *options))
-    if not design.proven and not allow_unproven:
-        raise ParameterError(
-            f"{mechanism} with calibration='paper' is not differentially private as published; use "
-            "calibration='tight', or say allow_unproven=True and get a release without a guarantee"
-        )
-    bounded_by = design.bounded_by
-    if "order" in chosen.options:
-        order = _order(order, prior, expected_users, count)
-    elif prior is not None:
-        # Which items a user keeps may follow what the public holds.
-        if design.max_items is None:
+    stated = mechanism.users if isinstance(mechanism, Auto) else _expected_users(mechanism)
+    if isinstance(mechanism, Auto):
+        if mechanism.budget is not None and hints is None:
             raise ParameterError(
-                f"{mechanism} makes use of a prior only with max_items: it decides which items a "
-                "user keeps"
+                "what auto chooses by {budget} depends on the data: give it to a release, or plan "
+                "with {items_per_user}",
+                FLAGS,
+                budget=...,
+                items_per_user=...,
             )
-        order, bounded_by = "popular", "order"
-    if stated_users is not None:
-        check_expected_users(privacy, stated_users)
-    return Plan(
-        mechanism=mechanism,
-        privacy=privacy,
-        calibration=calibration,
-        user=str(user),
-        item=str(item),
-        count=count,
-        max_items=design.max_items,
-        bounded_by=bounded_by,
-        order=order,
-        expected_users=expected_users,
-        min_users=min_users,
-        counts=counted,
+        hints = mechanism.hints if hints is None else hints
+        mechanism = mechanism.chosen(privacy.epsilon, hints)
+        if isinstance(item, Items) and item.repeats is not None and not _by_repeats(mechanism):
+            # How often users hold items orders what greedy users spend on, and nothing elsewhere.
+            item = replace(item, repeats=None)
+    knowledge = _read(mechanism, public_items, item.name)
+    if knowledge.public_items is not None and item.type is not None:
+        from dpsu.contributions.ids import arrow_type
+
+        # Refused here, and not where they join the output of a release that was charged.
+        knowledge.public_items.as_type(arrow_type(item.type))
+    if knowledge.prior is not None:
+        mechanism = replace(mechanism, prior=_digest(knowledge.prior))  # type: ignore[call-arg]
+    if stated is not None:
+        check_expected_users(privacy, stated)
+    return Plan.derived(
+        privacy,
+        mechanism,
+        user,
+        item,
+        counts=counts_of(counts),
         hints=hints,
-        prior=None if prior is None else _known("prior", prior, item),
-        public_items=None if public_items is None else _known("public_items", public_items, item),
-        selection=design.selection,
-        cutoff=design.cutoff,
-        delta_split=(
-            *design.delta_split.items(),
-            *(() if counted is None else (("counts", counted.delta),)),
-            *(() if hints is None or not hints.delta else (("estimates", hints.delta),)),
-        ),
-        theorem=design.theorem,
-        proven=design.proven,
-        max_users=design.max_users,
+        public_items=_digest(knowledge.public_items),
+        tokenizer_file=_tokenizer_file(item),
         insecure_seed=insecure_seed,
-        text=source,
-        user_type=user_type,
-        item_type=item_type,
+        knowledge=knowledge,
     )
 
 
-def check_types(**types: str | None) -> None:
-    """Refuse declared types that there are none of."""
-    for option, type_ in types.items():
-        if type_ is not None:
-            one_of(option, type_, ID_TYPES)
+def mechanism_of(given: str | Mechanism | Auto | None) -> Mechanism | Auto:
+    """The mechanism that was typed: a name is the class with its defaults."""
+    if given is None:
+        return DEFAULT_MECHANISM()
+    if isinstance(given, (Mechanism, Auto)):
+        return given
+    if isinstance(given, type) and issubclass(given, (Mechanism, Auto)):
+        raise ParameterError(
+            f"mechanism is the class {given.__name__}; make one: dpsu.{given.__name__}()"
+        )
+    if isinstance(given, Plan):
+        raise ParameterError(
+            "mechanism is a plan, which has a mechanism and a promise already; give the plan "
+            "alone, behind the data: dpsu.release(data, plan)"
+        )
+    name = one_of("mechanism", given, [*MECHANISMS, Auto.name])
+    return Auto() if name == Auto.name else by_name(name)
 
 
-def _hints(users: int | None, items: float | None) -> Hints:
-    size = None if items is None else number("expected_items_per_user", items, 1.0, 1e9)
-    return Hints(users, size)
+def users_of(given: str | Users) -> Users:
+    """Where users are."""
+    return given if isinstance(given, Users) else Users(given)
 
 
-def _counts(privacy: Privacy, wanted: bool, share: float, max_items: int) -> Counts | None:
-    part = number("counts_share", share, 0.001, 0.999)
-    most = whole_number("counts_items", max_items, 1, LARGEST_MAX_ITEMS)
-    if wanted:
-        return design_counts(part * privacy.epsilon, part * privacy.delta, most)
-    if (part, most) != (DEFAULT_COUNTS_SHARE, DEFAULT_COUNTS_ITEMS):
-        raise ParameterError("counts_share and counts_items do nothing without counts")
-    return None
+def items_of(given: str | Items | Tokens) -> Items | Tokens:
+    """Where items are."""
+    return given if isinstance(given, (Items, Tokens)) else Items(given)
 
 
-def _order(order: str | None, prior: Any, expected_users: int | None, count: str | None) -> str:
-    if order is None:
-        order = "count" if prior is None else "popular"
-    one_of("order", order, ORDERS)
-    if order in ("popular", "scarce") and prior is None:
-        raise ParameterError(f"order={order!r} needs a prior: public data, item -> number")
-    if order in ("count", "hash") and prior is not None:
-        raise ParameterError(f"order={order!r} makes no use of a prior; drop one of them")
-    if order != "count" and count is not None:
-        raise ParameterError(f"order={order!r} makes no use of local counts; drop count={count!r}")
-    if order == "scarce":
-        if expected_users is None:
+def with_public_data(
+    plan: Plan, *, prior: Any = None, public_items: Any = None, item: Any = None
+) -> Plan:
+    """A plan with the public data and the tokenizer that it names, refused if they are others.
+
+    A plan that was just made has them already; one that was read from a file knows their digests.
+    """
+    plan = _with_tokenizer(plan, item)
+    if _tokenizer_file(plan.item) != plan.tokenizer_file:
+        raise ParameterError(
+            "{tokenizer} is another file than the plan was made with",
+            tokenizer=plan.item.tokenizer,
+        )
+    given = _read_known(prior, public_items, plan.item.name)
+    held = plan.knowledge
+    for name, wanted in (("prior", plan.prior), ("public_items", plan.public_items)):
+        new, old = getattr(given, name), getattr(held, name)
+        if new is not None and _digest(new) != wanted:
+            what = "another one" if wanted is not None else "none"
             raise ParameterError(
-                "order='scarce' needs expected_users: a public estimate of the number of users, "
-                "not one counted in the data"
+                f"{{{name}}} is not what the plan was made with, which is {what}", **{name: ...}
             )
-    elif expected_users is not None:
-        raise ParameterError(f"order={order!r} makes no use of expected_users")
-    return order
+        if wanted is not None and new is None and old is None:
+            raise ParameterError(
+                f"the plan was made with {{{name}}}, which a file does not hold; give it again",
+                **{name: ...},
+            )
+        if new is None:
+            given = replace(given, **{name: old})
+    return plan.with_knowledge(replace(given, paths=(*held.paths, *given.paths)))
 
 
-def _known(name: str, source: Any, item: str) -> PublicKnowledge:
+def _with_tokenizer(plan: Plan, item: Any) -> Plan:
+    if item is None:
+        named = plan.item.tokenizer
+        if isinstance(named, str) and named.startswith(FUNCTION):
+            raise ParameterError(
+                f"the plan makes tokens by a function ({named}), which a file does not hold; give "
+                "it again: item=dpsu.Tokens(..., tokenizer=...)"
+            )
+        return plan
+    if not isinstance(item, Tokens) or not isinstance(plan.item, Tokens):
+        raise ParameterError("the plan says which {item} is released; drop it", item=...)
+    if replace(item, tokenizer=plan.item.tokenizer) != plan.item or (
+        item.source.tokenizer != plan.item.source.tokenizer
+    ):
+        raise ParameterError("the plan was made for another {item}", item=...)
+    return replace(plan, item=item)
+
+
+def _tokenizer_file(item: Items | Tokens) -> PublicKnowledge | None:
+    """The file of a tokenizer by its size and digest: what was approved is what runs."""
+    named = item.tokenizer
+    if not isinstance(named, str) or not is_file(named):
+        return None
+    if not Path(named).is_file():
+        raise ParameterError(f"there is no tokenizer file {named!r}")
+    content = Path(named).read_bytes()
+    return PublicKnowledge(len(content), hashlib.sha256(content).hexdigest())
+
+
+def _expected_users(mechanism: Mechanism) -> int | None:
+    stated: int | None = getattr(mechanism, "expected_users", None)
+    return stated
+
+
+def _by_repeats(mechanism: Mechanism) -> bool:
+    return getattr(mechanism, "chosen_order", None) == "repeats"
+
+
+def _read(mechanism: Mechanism, public_items: Any, item: str) -> Knowledge:
+    return _read_known(getattr(mechanism, "prior", None), public_items, item)
+
+
+def _read_known(prior: Any, public_items: Any, item: str) -> Knowledge:
+    if prior is None and public_items is None:
+        return Knowledge()
+    if isinstance(prior, PublicKnowledge):
+        raise ParameterError(
+            "this mechanism was read from a file; give its {prior} again", prior=...
+        )
     from dpsu.inputs import public
 
-    read = public.read_prior if name == "prior" else public.read_public_items
-    knowledge = read(source, item)
-    return PublicKnowledge(len(knowledge), knowledge.digest)
+    named = (("prior", prior), ("public_items", public_items))
+    return Knowledge(
+        None if prior is None else public.read_prior(prior, item),
+        None if public_items is None else public.read_public_items(public_items, item),
+        tuple((name, path) for name, path in named if isinstance(path, (str, os.PathLike))),
+    )
+
+
+def _digest(known: Any) -> PublicKnowledge | None:
+    return None if known is None else PublicKnowledge(len(known), known.digest)

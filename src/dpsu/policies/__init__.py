@@ -1,6 +1,6 @@
 """Policies turn bounded contributions into integer weights of sensitivity at most 1.
 
-A policy is frozen data: it is part of the plan. It knows nothing of noise, budgets or engines.
+A policy is frozen data: it is part of the plan. It does not know about noise, budgets or engines.
 ``weights`` returns int64 in units of ``2**-fraction_bits``; an item nobody weighed has weight 0 and
 is not in the support.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from dpsu.policies.count import Count
 from dpsu.policies.descent import L1Descent, L2Descent
 from dpsu.policies.greedy import GreedyPolicy
-from dpsu.policies.passes import Done, nobody_waits
+from dpsu.policies.passes import Progress, no_progress
 from dpsu.policies.reroute import ReroutePolicy
 from dpsu.policies.weighted import Weighted
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Policy(Protocol):
-    """What the engines need to know of a policy."""
+    """What engines need from a policy."""
 
     kind: ClassVar[str]
 
@@ -45,10 +45,12 @@ class Policy(Protocol):
     def fraction_bits(self) -> int:
         """Weights are in units of ``2**-fraction_bits``."""
 
-    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+    def weights(
+        self, contributions: Contributions, progress: Progress = no_progress
+    ) -> NDArray[np.int64]:
         """Weight of every item, in units of ``2**-fraction_bits``.
 
-        `done` is told how many users have had their turn.
+        `progress` is called with the number of users who are done.
         """
 
 

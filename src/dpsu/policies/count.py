@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.policies.passes import Done, nobody_waits
+from dpsu.policies.passes import Progress, no_progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,13 +25,15 @@ class Count:
     fraction_bits: int = 0
     kind: ClassVar[str] = "count"
 
-    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+    def weights(
+        self, contributions: Contributions, progress: Progress = no_progress
+    ) -> NDArray[np.int64]:
         """Number of users that hold each item."""
         import numpy as np
 
         from dpsu.kernels import weights as kernels
 
         weights = np.zeros(contributions.n_items, np.int64)
-        for start, stop in contributions.stretches(done):
+        for start, stop in contributions.chunks(progress):
             kernels.count(start, stop, contributions.items, weights)
         return weights

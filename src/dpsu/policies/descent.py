@@ -1,4 +1,4 @@
-"""Descent: users in turn move their items towards a cutoff, and stop weighing what is full.
+"""Descent: one user after the other moves its items towards a cutoff; full items get no more.
 
 These are the update policies of Policy Laplace and Policy Gaussian (Gopi et al. 2020).
 """
@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.policies.passes import Done, equal_part, nobody_waits
+from dpsu.policies.passes import Progress, equal_part, no_progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,9 @@ class L1Descent:
     passes: int
     kind: ClassVar[str] = "l1-descent"
 
-    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+    def weights(
+        self, contributions: Contributions, progress: Progress = no_progress
+    ) -> NDArray[np.int64]:
         """Go through the users `passes` times, each with an equal part of the budget."""
         import numpy as np
 
@@ -40,7 +42,7 @@ class L1Descent:
         weights = np.zeros(contributions.n_items, np.int64)
         for step in range(self.passes):
             budget = equal_part(1 << self.fraction_bits, step, self.passes)
-            for start, stop in contributions.stretches(done):
+            for start, stop in contributions.chunks(progress):
                 kernels.l1_descent(start, stop, contributions.items, self.cutoff, budget, weights)
         return weights
 
@@ -66,7 +68,9 @@ class L2Descent:
         flooring = math.sqrt(max_items) * math.ldexp(1.0, -self.fraction_bits)
         return 1.001 * (self.passes * flooring + 16 * 2.0**-53)
 
-    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+    def weights(
+        self, contributions: Contributions, progress: Progress = no_progress
+    ) -> NDArray[np.int64]:
         """Go through the users `passes` times, each with an equal step."""
         import numpy as np
 
@@ -75,6 +79,6 @@ class L2Descent:
         weights = np.zeros(contributions.n_items, np.int64)
         step = float(1 << self.fraction_bits) / self.passes
         for _ in range(self.passes):
-            for start, stop in contributions.stretches(done):
+            for start, stop in contributions.chunks(progress):
                 kernels.l2_descent(start, stop, contributions.items, self.cutoff, step, weights)
         return weights

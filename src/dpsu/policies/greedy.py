@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.policies.passes import Done, equal_part, nobody_waits
+from dpsu.policies.passes import Progress, equal_part, no_progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,9 @@ class GreedyPolicy:
     passes: int
     kind: ClassVar[str] = "greedy"
 
-    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+    def weights(
+        self, contributions: Contributions, progress: Progress = no_progress
+    ) -> NDArray[np.int64]:
         """Go through the users `passes` times, each with an equal part of the budget."""
         import numpy as np
 
@@ -38,6 +40,6 @@ class GreedyPolicy:
         weights = np.zeros(contributions.n_items, np.int64)
         for step in range(self.passes):
             budget = equal_part(1 << self.fraction_bits, step, self.passes)
-            for start, stop in contributions.stretches(done):
+            for start, stop in contributions.chunks(progress):
                 kernels.greedy(start, stop, contributions.items, self.cutoff, budget, weights)
         return weights

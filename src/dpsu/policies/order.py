@@ -1,8 +1,8 @@
 """Orders that privacy allows: of users by a salted hash, of items by hash or public knowledge.
 
-Every order here is a function of the ids being ordered, of salts and of public data. None looks at
-how many others there are, in which rows they came or what they hold. Equal hashes are told apart by
-the raw bytes of the ids, so that each order is total and never falls back on interned codes.
+Every order here is a function of the ids being ordered, of salts and of public data. None depends
+on how many others there are, in which rows they came or what they hold. Equal hashes are ordered by
+the raw bytes of the ids, so that each order is total and never depends on interned codes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsu.runtime.threads import in_even_ranges
 
 
 def hash_order(ids: Ids, salt: int) -> NDArray[np.int64]:
-    """Codes ordered by salted hash, then bytes."""
+    """Codes in the order of the salted hashes of their ids, then of their bytes."""
     return _by_keys_then_hash(ids, salt, [])
 
 
@@ -34,7 +34,7 @@ def popular_order(items: Ids, salt: int, prior: Prior) -> NDArray[np.int64]:
 def scarce_order(
     items: Ids, salt: int, prior: Prior, expected_users: int, cutoff: int
 ) -> NDArray[np.int64]:
-    """Items that will fill up anyway come last among those that can: see `Prior.expected_holders`.
+    """Scarce items first: the others fill up anyway. See `Prior.expected_holders`.
 
     Candidates are the items that `expected_users` users could fill (the first users/cutoff of the
     prior) and that at least twice the cutoff of them should hold. They come first, scarcest first;
@@ -48,20 +48,20 @@ def scarce_order(
     return _by_keys_then_hash(items, salt, [group, within])
 
 
-def by_local_count(contributions: Contributions) -> Contributions:
-    """Each user's items by its own count, largest first; ties keep the order of items.
+def by_repeats(contributions: Contributions) -> Contributions:
+    """Order each user's items by its own repeats, largest first; ties keep the order of items.
 
-    `contributions` is used up: its items are overwritten.
+    Do not use `contributions` afterwards: its items are overwritten.
     """
-    assert contributions.counts is not None
-    counts, items = contributions.counts, contributions.items
+    assert contributions.repeats is not None
+    repeats, items = contributions.repeats, contributions.items
     in_even_ranges(
-        lambda first, last: grouping.sort_by_count(
-            contributions.start, contributions.stop, items, counts, first, last
+        lambda first, last: grouping.sort_by_repeats(
+            contributions.start, contributions.stop, items, repeats, first, last
         ),
         contributions.start,
     )
-    return replace(contributions, items=items, counts=None)
+    return replace(contributions, items=items, repeats=None)
 
 
 def _by_keys_then_hash(ids: Ids, salt: int, keys: list[NDArray[Any]]) -> NDArray[np.int64]:
@@ -72,12 +72,14 @@ def _by_keys_then_hash(ids: Ids, salt: int, keys: list[NDArray[Any]]) -> NDArray
     for column in columns:
         tied &= column[order[1:]] == column[order[:-1]]
     for at in np.flatnonzero(tied):
-        _settle_run(order, columns, int(at), ids)
+        _sort_tied_run(order, columns, int(at), ids)
     return order
 
 
-def _settle_run(order: NDArray[np.int64], columns: list[NDArray[Any]], at: int, ids: Ids) -> None:
-    """Sort by bytes the run of ids that agree with position `at` in every column."""
+def _sort_tied_run(
+    order: NDArray[np.int64], columns: list[NDArray[Any]], at: int, ids: Ids
+) -> None:
+    """Sort the ids that agree with that at position `at` in every column by their bytes."""
     low, high = at, at + 1
 
     def same(position: int) -> bool:

@@ -1,14 +1,15 @@
-"""Users in turn: what they may spend in each pass, and who hears how far they are."""
+"""What a user may spend in each pass over the users, and the type of progress callbacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-Done = Callable[[int], None]
+# Called with the number of users who are done.
+Progress = Callable[[int], None]
 
 
-def nobody_waits(users: int) -> None:
-    """Tell nobody how many users have had their turn."""
+def no_progress(users: int) -> None:
+    """Report nothing."""
 
 
 def equal_part(budget: int, step: int, passes: int) -> int:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.policies.passes import Done, nobody_waits
+from dpsu.policies.passes import Progress, no_progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Weighted:
-    """1/|W| (norm 1) or 1/sqrt|W| (norm 2) to each item, rounded down (Gopi et al. 2020, App. B).
+    """Give 1/|W| (norm 1) or 1/sqrt|W| (norm 2) to each item, rounded down (Gopi et al., App. B).
 
     Sensitivity is exactly at most 1 in that norm: shares are integers computed by integer division
     and integer square root, because the floor of a float exceeds the norm for some sizes.
@@ -43,7 +43,9 @@ class Weighted:
             share[size] = self.share(int(size))
         return share
 
-    def weights(self, contributions: Contributions, done: Done = nobody_waits) -> NDArray[np.int64]:
+    def weights(
+        self, contributions: Contributions, progress: Progress = no_progress
+    ) -> NDArray[np.int64]:
         """Sum of the shares given to each item."""
         import numpy as np
 
@@ -51,6 +53,6 @@ class Weighted:
 
         share = self.shares(contributions)
         weights = np.zeros(contributions.n_items, np.int64)
-        for start, stop in contributions.stretches(done):
+        for start, stop in contributions.chunks(progress):
             kernels.weighted(start, stop, contributions.items, share, weights)
         return weights

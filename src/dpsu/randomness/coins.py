@@ -26,7 +26,7 @@ WORD = 64
 DIGEST_BITS = 256
 
 
-def toss(
+def flip_coins(
     curve: ReleaseCurve,
     weights: NDArray[np.int64],
     fraction_bits: int,
@@ -34,7 +34,7 @@ def toss(
     key: Key,
     round_: int = 0,
 ) -> NDArray[np.bool_]:
-    """Which items are released; an item of weight 0 never is.
+    """Flip one coin for each item; returns which are released. An item of weight 0 never is.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def decide(curve: ReleaseCurve, weight: Fraction, item: bytes, key: Key, round_:
 def _word_bounds(
     curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Words below the first bound are surely released, words above the second surely not."""
+    """Items with words below the first bound are released, those above the second are not."""
     probability = _compiled(curve.kind)(
         np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
     )
@@ -98,7 +98,7 @@ def _compiled(kind: str) -> Any:
 def probabilities(
     curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
 ) -> NDArray[np.float64]:
-    """What the coins of these weights come up with on average, in double precision."""
+    """The probability that an item of each of these weights is released, in double precision."""
     found: NDArray[np.float64] = _compiled(curve.kind)(
         np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
     )

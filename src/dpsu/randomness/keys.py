@@ -51,7 +51,7 @@ class Key:
 
 
 def prefix(purpose: str, round_: int, block: int) -> bytes:
-    """The part of a message that all items of one purpose, round and block share."""
+    """The part of a hashed message that all items of one purpose, round and block share."""
     return sized(purpose.encode()) + round_.to_bytes(8, "big") + block.to_bytes(4, "big")
 
 

@@ -30,7 +30,7 @@ _of_thread = threading.local()
 
 
 class Noise:
-    """Noise of some items, round after round; one PRF call serves several rounds."""
+    """The noise of some items in every round; one call of the PRF serves several rounds."""
 
     def __init__(self, key: Key, items: Ids, purpose: str = PURPOSE) -> None:
         self._key, self._purpose = key, purpose
@@ -97,7 +97,7 @@ def _cell(uniform: int, bits: int, scale: float, guess: int) -> int | None:
 
 
 def _context() -> Any:
-    """Arithmetic of this thread's own: its precision is changed, and making it takes long."""
+    """An mpmath context for this thread alone, because its precision is changed; made once."""
     if not hasattr(_of_thread, "mp"):
         from mpmath.ctx_mp import MPContext
 

@@ -1,7 +1,7 @@
-"""Mechanisms that look at the data in several rounds, each paid for with a share of the budget.
+"""Mechanisms that ask all users for weights in several rounds, each with a share of the budget.
 
 Like a policy, such a mechanism is frozen data and part of the plan. It asks an engine for sums of
-weights and nothing else, and users, engines and other items never see more of each other than that.
+weights over all users, and for nothing else.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Boundaries that novel items hardly ever cross: many looks at one growing sum of evidence.
+"""Boundaries that novel items hardly ever cross: many rounds add to one sum of evidence.
 
 In a phase with shares f_1, f_2, ... of the budget, evidence for an item grows by f_k X_k, where X_k
 is the weight that users give it plus Gaussian noise of variance sigma^2 / f_k. An item that only
-one user holds gets at most c s_k from that user in look k. So its evidence after look k is at most
-c G_k plus a normal variable of variance sigma^2 F_k, with F_k the sum of the shares and G_k that of
-f_j s_j, however the user's weights were steered.
+one user holds gets at most c s_k from that user in round k. So its evidence after round k is at
+most c G_k plus a normal variable of variance sigma^2 F_k, with F_k the sum of the shares and G_k
+that of f_j s_j, however the user's weights were steered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUM_ERROR = 1e-9
 
 @dataclass(frozen=True)
 class Phase:
-    """Looks of one phase: a user's set is fixed, evidence starts at 0, delta pays for crossings.
+    """The rounds of one phase: a user's set is fixed, evidence starts at 0.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Phase:
     cap : float
         Largest weight per item and unit of shape that is safe for `max_items` novel items.
     shares, shapes, boundary : tuple of float
-        For each look: its share of the budget, the factor of its caps, and what evidence must
+        For each round: its share of the budget, the factor of its caps, and what evidence must
         exceed.
     """
 
@@ -50,7 +50,7 @@ class Phase:
         return math.fsum(self.shares)
 
     def caps(self, sigma: float, unit: float) -> list[float]:
-        """Largest weight by the number t of items that might be novel; entry 0 is not used.
+        """Largest weight by the number t of items that might be novel; ``caps[0]`` is not used.
 
         ``caps[t]`` is on a grid, at most 1, and ``t`` novel items of that weight cross with
         probability at most `delta`.
@@ -58,7 +58,7 @@ class Phase:
         grid = [self.cap + (1.0 - self.cap) * k / CAP_STEPS for k in range(CAP_STEPS + 1)]
         crossing = [crossing_at_most(self, sigma, unit, cap) for cap in grid]
         most = [self.delta / p if p > 0.0 else math.inf for p in crossing]
-        # `most` falls as the cap grows; the last entry that is at least t is the largest safe cap.
+        # `most` falls as the cap grows: the largest safe cap is the last with at least t.
         rising = most[::-1]
         caps = [1.0]
         for t in range(1, self.max_items + 1):
@@ -68,7 +68,7 @@ class Phase:
 
 
 def crossing_at_most(phase: Phase, sigma: float, unit: float, cap: float) -> float:
-    """Upper bound of P[one novel item of weight `cap` times shape ever crosses], over all looks."""
+    """Upper bound of P[one novel item of weight `cap` times shape crosses in any round]."""
     total = 0.0
     for spent, drift, bound in zip(*_sums(phase.shares, phase.shapes), phase.boundary, strict=True):
         room = bound - cap * drift - _rounding(spent, unit)
@@ -90,7 +90,7 @@ def make_phase(
     """Choose the boundary ``cap G_k + C sigma sqrt(T) (F_k / T)^exponent`` with the smallest C.
 
     C is such that `max_items` novel items of weight `cap` stay below it except with probability
-    `delta`, by a union bound over items and looks; what is returned has passed that check.
+    `delta`, by a union bound over items and rounds; what is returned has passed that check.
     """
     spent, drift = _sums(shares, shapes)
     total = spent[-1]
@@ -114,7 +114,7 @@ def make_phase(
 
 
 def _sums(shares: tuple[float, ...], shapes: tuple[float, ...]) -> tuple[list[float], list[float]]:
-    """Sums of the shares and of shares times shapes up to each look."""
+    """Sums of the shares and of shares times shapes up to each round."""
     spent = [math.fsum(shares[: k + 1]) for k in range(len(shares))]
     drift = [
         math.fsum(f * s for f, s in zip(shares[: k + 1], shapes[: k + 1], strict=True))
@@ -124,5 +124,5 @@ def _sums(shares: tuple[float, ...], shapes: tuple[float, ...]) -> tuple[list[fl
 
 
 def _rounding(spent: float, unit: float) -> float:
-    """What rounding noise to whole units, and sums in doubles, may add to evidence."""
+    """The most that rounding noise to whole units, and sums in doubles, can add to evidence."""
     return spent / unit + SUM_ERROR

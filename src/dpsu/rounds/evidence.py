@@ -1,4 +1,4 @@
-"""What has been heard of every item so far, and how much attention it deserves."""
+"""The evidence for every item so far, and how much attention users should pay to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpsu.kernels import steering
 from dpsu.runtime.threads import in_ranges
 
 if TYPE_CHECKING:
-    from dpsu.rounds.sieve import Look, SieveRounds
+    from dpsu.rounds.sieve import Round, SieveRounds
 
 Floats = NDArray[np.float64]
 Tables = tuple[Floats, Floats, Floats, Floats, Floats]
@@ -21,14 +21,14 @@ Tables = tuple[Floats, Floats, Floats, Floats, Floats]
 LEVELS = 14
 ESTIMATES = 512
 RATES = 120
-# Levels of error reach from the best that all looks together give to this many times the first.
+# Levels of error reach from the best that all rounds together give to this many times the first.
 WORST = 60.0
 
 
 class Evidence:
     """Evidence of items, item by item. It is noisy, but it is never published.
 
-    `tables` are those of :func:`steering_tables`; an engine that hears items apart makes them once.
+    `tables` are those of :func:`steering_tables`; an engine with partitions makes them once.
     """
 
     def __init__(self, sieve: SieveRounds, n_items: int, tables: Tables | None = None) -> None:
@@ -41,53 +41,56 @@ class Evidence:
         self.released = np.zeros(n_items, bool)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All there is to know of the items, one value each; :meth:`resume` goes on from it."""
+        """The whole state, one value per item in each array; :meth:`resume` continues from it."""
         return {
             "evidence": self._evidence, "precision": self._precision, "total": self._total,
             "present": self._present, "released": self.released,
         }  # fmt: skip
 
     def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the state of the same items."""
+        """Continue from the state of the same items."""
         self._evidence, self._precision = state["evidence"], state["precision"]
         self._total, self._present = state["total"], state["present"]
         self.released = state["released"]
 
     def begin(self, present: NDArray[np.bool_]) -> None:
-        """Begin a phase: evidence that counts starts at 0; `present` are the items of its sets."""
+        """Begin a phase: its evidence starts at 0; `present` are the items in users' sets."""
         self._total[:] = 0.0
         self._present = present
 
-    def attention(self, look: Look) -> NDArray[np.float64]:
+    def attention(self, this_round: Round) -> NDArray[np.float64]:
         """How much users should attend to each item: 0 if released, else positive."""
-        if look.round == 0:
+        if this_round.number == 0:
             return np.ones(len(self.released))
         sieve, constants = self._sieve, self._sieve.steering
         last = sieve.phases[-1]
-        deciding = look.phase is last
-        remaining = last.share - math.fsum(last.shares[: look.place] if deciding else ())
-        # Evidence of the scouting phase steers, but it does not count towards the goal.
-        counted = self._total if deciding and look.place > 0 else np.zeros(len(self.released))
+        deciding = this_round.phase is last
+        remaining = last.share - math.fsum(last.shares[: this_round.place] if deciding else ())
+        # Evidence of the scouting phase steers, but it does not count towards the last boundary.
+        total = self._total if deciding and this_round.place > 0 else np.zeros(len(self.released))
         attention = np.empty(len(self.released))
         in_ranges(
             lambda first, last: steering.steer(
-                self._evidence, self._precision, counted, self.released, sieve.goal, remaining,
-                constants.gain, sieve.sigma, constants.extra * sieve.sigma, constants.open_above,
-                constants.open_below, *self._tables, first, last, attention,
+                self._evidence, self._precision, total, self.released, sieve.last_boundary,
+                remaining, constants.gain, sieve.sigma, constants.extra * sieve.sigma,
+                constants.open_above, constants.open_below, *self._tables, first, last, attention,
             ),
             len(attention),
         )  # fmt: skip
         return attention
 
-    def hear(self, look: Look, heard: NDArray[np.int64], attention: NDArray[np.float64]) -> None:
-        """Take in one noisy look, in units, and release what has crossed the boundary."""
+    def update(
+        self, this_round: Round, noisy_sums: NDArray[np.int64], attention: NDArray[np.float64]
+    ) -> None:
+        """Add the noisy sums of one round, in units; release items that cross the boundary."""
         sieve, constants = self._sieve, self._sieve.steering
-        values = np.ldexp(heard.astype(np.float64), -sieve.fraction_bits)
+        values = np.ldexp(noisy_sums.astype(np.float64), -sieve.fraction_bits)
         in_ranges(
-            lambda first, last: steering.hear(
-                values, look.phase.shares[look.place], sieve.sigma, constants.memory,
-                constants.least, look.phase.boundary[look.place], attention, self._present,
-                self._evidence, self._precision, self._total, self.released, first, last,
+            lambda first, last: steering.update(
+                values, this_round.phase.shares[this_round.place], sieve.sigma, constants.memory,
+                constants.least, this_round.phase.boundary[this_round.place], attention,
+                self._present, self._evidence, self._precision, self._total, self.released,
+                first, last,
             ),
             len(values),
         )  # fmt: skip
@@ -100,13 +103,13 @@ def steering_tables(sieve: SieveRounds) -> Tables:
     alone: levels of log error, lowest estimate and step of each level, means and deviations.
     """
     memory, precisions, known = sieve.steering.memory, [], 0.0
-    for look in sieve.looks():
-        known = memory * known + look.phase.shares[look.place] / sieve.sigma**2
+    for this_round in sieve.rounds():
+        known = memory * known + this_round.phase.shares[this_round.place] / sieve.sigma**2
         precisions.append(known)
     levels = np.linspace(
         -0.5 * math.log(max(precisions)), -0.5 * math.log(precisions[0]) + math.log(WORST), LEVELS
     )
-    largest = 6.0 * sieve.goal / sieve.phases[-1].share
+    largest = 6.0 * sieve.last_boundary / sieve.phases[-1].share
     rates = np.exp(np.linspace(math.log(sieve.steering.smallest_rate), math.log(largest), RATES))
     lowest, step = np.empty(LEVELS), np.empty(LEVELS)
     means, deviations = np.empty((LEVELS, ESTIMATES)), np.empty((LEVELS, ESTIMATES))

@@ -2,7 +2,7 @@
 
 Tokens come first, by weighted Gaussian selection. Then, for every length, the grams whose two
 shorter parts are released are a public domain. Noise falls on all of it, held or not, so that
-nothing has to be paid for novel grams; in return some grams come out that nobody holds (Kim, Gopi,
+no delta is needed for novel grams; in return some grams are released that nobody holds (Kim, Gopi,
 Kulkarni and Yekhanin 2021).
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsu.randomness.keys import Key
-    from dpsu.rounds.protocols import Sequences
+    from dpsu.rounds.protocols import TextEngine
     from dpsu.text.domain import Domain
 
 HOW_MANY, WHICH = "number of spurious grams", "spurious gram"
@@ -61,7 +61,7 @@ class NGramRounds:
         return weight_needed(Gaussian(self.scales[0], self.threshold), probability)
 
     def curve(self, length: int, known: Domain | None) -> Gaussian:
-        """How grams of a length are released, by the public domain one shorter."""
+        """The curve that releases grams of a length; `known` is the domain one shorter."""
         scale = self.scales[length - 1]
         if known is None:
             return Gaussian(scale, self.threshold)
@@ -69,29 +69,29 @@ class NGramRounds:
         chance = self.spurious * min(1.0, share)
         return Gaussian(scale, scale * upper_quantile(chance))
 
-    def run(self, texts: Sequences, key: Key) -> list[Domain]:
-        """What is released, one domain for each length."""
+    def run(self, engine: TextEngine, key: Key) -> list[Domain]:
+        """The released grams, one domain for each length."""
         import numpy as np
 
         from dpsu.contributions.ids import Ids
-        from dpsu.randomness.coins import toss
+        from dpsu.randomness.coins import flip_coins
         from dpsu.text.domain import Domain
 
         policy = Weighted(2, self.fraction_bits)
         known: Domain | None = None
         released: list[Domain] = []
         for length in range(1, len(self.shares) + 1):
-            held, weights = texts.weigh(length, self.max_items, policy, key)
+            held, weights = engine.weigh(length, self.max_items, policy, key)
             curve = self.curve(length, known)
             names = Ids(held) if known is None else Ids(known.spelled(held))
-            taken = toss(curve, weights, self.fraction_bits, names, key, length)
+            taken = flip_coins(curve, weights, self.fraction_bits, names, key, length)
             if known is None:
                 known = Domain.of_tokens(names.take(np.flatnonzero(taken)).values)
             else:
-                # What is held but not weighed is as if it were not held.
+                # A gram that is held but has no weight is treated as if nobody held it.
                 extra = spurious_pairs(known, held[weights > 0], curve, key, length)
                 known = known.extended(np.concatenate([held[taken], extra]))
-            texts.go_on(known)
+            engine.allow_extensions(known)
             released.append(known)
         return released
 
@@ -101,7 +101,7 @@ def spurious_pairs(
 ) -> NDArray[np.int64]:
     """Grams of the domain that nobody weighed and whose noise alone exceeds the threshold.
 
-    All of their coins at once: how many succeed is binomial, and which ones is uniform.
+    Their coins are not flipped one by one: how many succeed is binomial, and which is uniform.
     """
     import numpy as np
 

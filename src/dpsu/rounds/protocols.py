@@ -1,4 +1,4 @@
-"""What a mechanism in rounds asks of the engine that holds the users."""
+"""What a mechanism in rounds asks of the engine that holds the users' data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from dpsu.text.domain import Domain
 
 
-class Looks(Protocol):
-    """Users who can be asked for weights, round after round."""
+class RoundEngine(Protocol):
+    """An engine that asks all users for weights, round after round."""
 
     def choose(self, max_items: int, attention: NDArray[np.float64] | None) -> NDArray[np.bool_]:
-        """Fix every user's set: a sample by hash, or of the last set what has most attention.
+        """Choose every user's set: a sample by hash, or the best of its last set by attention.
 
         Returns which items are in anybody's set.
         """
@@ -38,8 +38,8 @@ class Looks(Protocol):
         """Sum over users of equal shares to a fresh sample of their unreleased items."""
 
 
-class Sequences(Protocol):
-    """Users with texts, who can be asked for weights of grams, length after length."""
+class TextEngine(Protocol):
+    """An engine that asks users with texts for weights of grams, length after length."""
 
     def weigh(
         self, length: int, max_items: int, policy: Weighted, key: Key
@@ -50,5 +50,5 @@ class Sequences(Protocol):
         user weighs at most `max_items` of its allowed grams, the most frequent ones first.
         """
 
-    def go_on(self, released: Domain) -> None:
+    def allow_extensions(self, released: Domain) -> None:
         """From now on only grams one longer than `released`, with both parts in it, are allowed."""

@@ -1,6 +1,6 @@
-"""Sieve: many small noisy looks, each of which steers where users put their weight in the next.
+"""Sieve: many small noisy rounds; each steers where users put their weight in the next.
 
-An item is released as soon as its evidence, summed over the looks of a phase, crosses a boundary
+An item is released as soon as its evidence, summed over the rounds of a phase, crosses a boundary
 that items of a single user hardly ever cross. A short first phase scouts the many items of every
 user; the second decides among those that are worth it.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpsu.randomness.keys import Key
     from dpsu.randomness.noise import Noise
     from dpsu.rounds.evidence import Evidence
-    from dpsu.rounds.protocols import Looks
+    from dpsu.rounds.protocols import RoundEngine
 
 FRACTION_BITS = 20
 
@@ -42,17 +42,17 @@ class Steering:
     smallest_rate: float = 0.8
 
 
-class Look(NamedTuple):
-    """One look: its number over all phases, and its place in its phase."""
+class Round(NamedTuple):
+    """One round: its number over all phases, its phase, and its place in that phase."""
 
-    round: int
+    number: int
     phase: Phase
     place: int
 
 
 @dataclass(frozen=True)
 class SieveRounds:
-    """Phases, each with its looks, and the noise and steering that all of them share."""
+    """Phases, each with its rounds, and the noise and steering that all of them share."""
 
     sigma: float
     fraction_bits: int
@@ -62,7 +62,7 @@ class SieveRounds:
 
     @property
     def max_items(self) -> int:
-        """How many items of a user count at all: the set of the first phase."""
+        """How many items of a user are used at all: the size of its first set."""
         return self.phases[0].max_items
 
     @property
@@ -71,74 +71,82 @@ class SieveRounds:
         return float(1 << self.fraction_bits)
 
     @property
-    def goal(self) -> float:
+    def last_boundary(self) -> float:
         """The last boundary, which evidence has to cross in the end."""
         return self.phases[-1].boundary[-1]
 
     def weight_needed(self, probability: float) -> float:
-        """Weight in every look that is enough with this probability, by the last boundary alone."""
+        """Weight in every round that suffices with this probability, by the last boundary alone."""
         share = self.phases[-1].share
         noise = self.sigma * math.sqrt(share)
-        return (self.goal - noise * upper_quantile(probability)) / share
+        return (self.last_boundary - noise * upper_quantile(probability)) / share
 
-    def looks(self) -> Iterator[Look]:
-        """All looks in order; rounds are numbered on from phase to phase, never anew."""
-        round_ = 0
+    def rounds(self) -> Iterator[Round]:
+        """All rounds in order; their numbers go on from phase to phase."""
+        number = 0
         for phase in self.phases:
             for place in range(len(phase.shares)):
-                yield Look(round_, phase, place)
-                round_ += 1
+                yield Round(number, phase, place)
+                number += 1
 
-    def scale(self, look: Look) -> float:
-        """Standard deviation of the noise of a look, in units."""
-        share = look.phase.shares[look.place]
+    def scale(self, this_round: Round) -> float:
+        """Standard deviation of the noise of a round, in units."""
+        share = this_round.phase.shares[this_round.place]
         return ROUND_UP * self.sigma / math.sqrt(share) * float(1 << self.fraction_bits)
 
-    def run(self, looks: Looks, items: Ids, key: Key) -> NDArray[np.bool_]:
+    def run(self, engine: RoundEngine, items: Ids, key: Key) -> NDArray[np.bool_]:
         """Which items are released, from an engine that knows the users."""
         from dpsu.randomness.noise import Noise
         from dpsu.rounds.evidence import Evidence
 
-        noise, heard = Noise(key, items), Evidence(self, len(items))
-        for look in self.looks():
-            attention = heard.attention(look)
-            if look.place == 0:
-                caps = look.phase.caps(self.sigma, self.unit)
-            weights, present = self.ask(look, looks, attention, caps)
-            self.listen(look, heard, noise, weights, present, attention)
-        return heard.released
+        noise, evidence = Noise(key, items), Evidence(self, len(items))
+        for this_round in self.rounds():
+            attention = evidence.attention(this_round)
+            if this_round.place == 0:
+                caps = this_round.phase.caps(self.sigma, self.unit)
+            weights, present = self.ask(this_round, engine, attention, caps)
+            self.update_evidence(this_round, evidence, noise, weights, present, attention)
+        return evidence.released
 
     def ask(
-        self, look: Look, looks: Looks, attention: NDArray[np.float64], caps: list[float]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-        """What users give in a look, and where a phase begins, which items are in their sets."""
-        present = None
-        if look.place == 0:
-            # Sets are chosen once per phase, and stay.
-            chosen_by = None if look.round == 0 else attention
-            present = looks.choose(look.phase.max_items, chosen_by)
-        shape = look.phase.shapes[look.place]
-        return looks.attend(attention, caps, shape, self.unit, look.round), present
-
-    def listen(
         self,
-        look: Look,
-        heard: Evidence,
+        this_round: Round,
+        engine: RoundEngine,
+        attention: NDArray[np.float64],
+        caps: list[float],
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """What users give in a round and, where a phase begins, which items are in their sets."""
+        present = None
+        if this_round.place == 0:
+            # Sets are chosen once per phase, and stay.
+            chosen_by = None if this_round.number == 0 else attention
+            present = engine.choose(this_round.phase.max_items, chosen_by)
+        shape = this_round.phase.shapes[this_round.place]
+        return engine.attend(attention, caps, shape, self.unit, this_round.number), present
+
+    def update_evidence(
+        self,
+        this_round: Round,
+        evidence: Evidence,
         noise: Noise,
         weights: NDArray[np.int64],
         present: NDArray[np.bool_] | None,
         attention: NDArray[np.float64],
     ) -> None:
-        """Take in what all users together gave, with noise; `present` where a phase begins."""
+        """Add noise to the weights of all users, and update evidence; `present` begins a phase."""
         if present is not None:
-            heard.begin(present)
-        heard.hear(look, weights + noise.rounded(look.round, self.scale(look)), attention)
+            evidence.begin(present)
+        evidence.update(
+            this_round,
+            weights + noise.rounded(this_round.number, self.scale(this_round)),
+            attention,
+        )
 
 
-# Chosen on made-up data only, by benchmarks/steering.py. With few looks an early one must not
+# Chosen on made-up data only, by benchmarks/steering.py. With few rounds, an early one must not
 # decide too much.
-MANY_LOOKS = 10
-FEW_LOOKS = Steering(open_above=0.4, open_below=0.3, memory=0.9)
+MANY_ROUNDS = 10
+FEW_ROUNDS = Steering(open_above=0.4, open_below=0.3, memory=0.9)
 GROWTH = 0.9
 CAP_SCOUTING = 0.3
 
@@ -153,12 +161,12 @@ def design_sieve(
     growth: float = GROWTH,
     cap: float | None = None,
 ) -> tuple[SieveRounds, dict[str, float]]:
-    """Calibrate: what noise, crossings while scouting and crossings while deciding may cost.
+    """Calibrate the noise, and the boundaries while scouting and while deciding.
 
     Parameters
     ----------
     rounds : int
-        Number of looks; shares of the budget grow like their number to the power `growth`.
+        Number of rounds; shares of the budget grow like their number to the power `growth`.
     max_items, scout_items : int
         Size of a user's set while deciding and while scouting. There is no scouting if the second
         is 0, or with fewer than 4 rounds.
@@ -174,7 +182,7 @@ def design_sieve(
     shares = [g / math.fsum(grow) * (1.0 - 1e-14) for g in grow]
     scouting = 0
     if scout_items and rounds >= 4:
-        scouting = 1 if rounds < MANY_LOOKS else 2
+        scouting = 1 if rounds < MANY_ROUNDS else 2
     sigma = gaussian_scale(epsilon, (1.0 - for_crossing) * delta)
     unit = float(1 << FRACTION_BITS)
     crossing = for_crossing * delta
@@ -197,7 +205,7 @@ def design_sieve(
             delta=crossing, cap=cap, exponent=0.0,
         )
     )  # fmt: skip
-    steering = Steering() if rounds >= MANY_LOOKS else FEW_LOOKS
+    steering = Steering() if rounds >= MANY_ROUNDS else FEW_ROUNDS
     return SieveRounds(sigma, FRACTION_BITS, tuple(phases), steering), split
 
 
@@ -206,8 +214,8 @@ def full_share(size: int) -> float:
     return min(1.0, math.sqrt(3.0 / size))
 
 
-def shapes(looks: int) -> tuple[float, ...]:
-    """Caps rise over a phase: early looks spread weight, late ones finish what is nearly there."""
-    if looks == 1:
+def shapes(rounds: int) -> tuple[float, ...]:
+    """Caps rise over a phase: early rounds spread weight, late ones favor open items."""
+    if rounds == 1:
         return (1.0,)
-    return tuple(0.7 + 0.6 * k / (looks - 1) for k in range(looks))
+    return tuple(0.7 + 0.6 * k / (rounds - 1) for k in range(rounds))

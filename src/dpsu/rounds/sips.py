@@ -1,7 +1,7 @@
 """Sips: weighted Gaussian selection a few times over, each time on what is not released yet.
 
-Every round takes a share of the budget that grows, so that the first rounds clear away what is
-plain and the last one has most users' weight on items that are still open (Swanberg, Desfontaines
+The share of the budget grows from round to round: the first rounds release the clear cases, and in
+the last one users give their weight to items that are still open (Swanberg, Desfontaines
 and Haney 2023).
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from dpsu.contributions.ids import Ids
     from dpsu.randomness.keys import Key
-    from dpsu.rounds.protocols import Looks
+    from dpsu.rounds.protocols import RoundEngine
 
 GROWTH = 0.3
-# Of delta, so much for the thresholds; the rest for the noise. Tried when a plan is made.
+# Parts of delta for the thresholds, with the rest for the noise; all are tried for a plan.
 SPLITS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7)
 
 
@@ -43,24 +43,24 @@ class SipsRounds:
         return weight_needed(self.curves[-1], probability)
 
     def given(self) -> NDArray[np.int64]:
-        """What a user gives to each of its items, by their number."""
+        """What a user gives to each of its items, by the number of its items."""
         import numpy as np
 
         weighted = Weighted(2, self.fraction_bits)
         sizes = range(1, self.max_items + 1)
         return np.array([0, *(weighted.share(size) for size in sizes)], np.int64)
 
-    def run(self, looks: Looks, items: Ids, key: Key) -> NDArray[np.bool_]:
+    def run(self, engine: RoundEngine, items: Ids, key: Key) -> NDArray[np.bool_]:
         """Which items are released, from an engine that knows the users."""
         import numpy as np
 
-        from dpsu.randomness.coins import toss
+        from dpsu.randomness.coins import flip_coins
 
         given = self.given()
         released = np.zeros(len(items), bool)
         for round_, curve in enumerate(self.curves):
-            weights = looks.share(released, self.max_items, given, round_)
-            released |= toss(curve, weights, self.fraction_bits, items, key, round_)
+            weights = engine.share(released, self.max_items, given, round_)
+            released |= flip_coins(curve, weights, self.fraction_bits, items, key, round_)
         return released
 
 
@@ -75,8 +75,8 @@ def design_sips(
 ) -> tuple[SipsRounds, dict[str, float]]:
     """Shares that grow by 1/0.3 from round to round, and the split of delta that serves best.
 
-    Best is the lowest threshold of the last round, which has most of the budget; it depends on
-    public parameters alone. As `published`, noise and thresholds have one half each.
+    The best split has the lowest threshold in the last round, which has most of the budget. It
+    depends on public parameters alone. If `published`, noise and thresholds get one half each.
     """
     grow = [GROWTH ** (rounds - k) for k in range(1, rounds + 1)]
     shares = tuple(g / math.fsum(grow) * (1.0 - 1e-14) for g in grow)

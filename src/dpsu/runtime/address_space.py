@@ -1,4 +1,4 @@
-"""How much memory this process may still address, where somebody has set a limit."""
+"""How much memory this process may still address, if a limit is set."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dpsu.errors import ResourceError
 
-# Libraries alone, loaded and with their threads, take about 800 MB of addresses, if not of memory,
-# and some more on other machines. With less they do not fail: they hang, or end the process.
+# Our libraries and their threads alone take about 800 MB of addresses (not of memory), and more on
+# some machines. With less they do not raise an error: they hang, or end the process.
 LEAST = 3 * 10**9 // 2
 
 
@@ -24,7 +24,7 @@ def address_space() -> int | None:
 
 
 def address_space_left() -> int | None:
-    """What is left of it."""
+    """How many bytes below that limit are not in use."""
     most = address_space()
     if most is None:
         return None
@@ -36,7 +36,7 @@ def address_space_left() -> int | None:
 
 
 def refuse_small_address_space() -> None:
-    """Say at once what libraries would not say at all."""
+    """Refuse a limit with which libraries would hang or crash without an error."""
     most = address_space()
     if most is not None and most < LEAST:
         raise ResourceError(

@@ -1,4 +1,4 @@
-"""Hearing when kernels are compiled, which takes long once and is kept for all later runs."""
+"""Report when kernels are compiled: it takes long, once, and is cached for all later runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numba.core import event
 
 
 class _Listener(event.Listener):
-    def __init__(self, hear: Callable[[], None]) -> None:
-        self._hear = hear
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report = report
 
     def on_start(self, event: Any) -> None:
-        self._hear()
+        self._report()
 
     def on_end(self, event: Any) -> None:
         pass
 
 
-def when_compiling(hear: Callable[[], None]) -> AbstractContextManager[None]:
-    """Call `hear` whenever a kernel has to be compiled because no earlier run kept it."""
-    return event.install_listener("numba:compile", _Listener(hear))
+def when_compiling(report: Callable[[], None]) -> AbstractContextManager[None]:
+    """Call `report` whenever a kernel has to be compiled, because no earlier run cached it."""
+    return event.install_listener("numba:compile", _Listener(report))

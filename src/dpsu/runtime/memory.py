@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from dpsu.errors import NO_MEMORY, ParameterError, ResourceError, lacks_memory
 from dpsu.runtime.address_space import address_space_left
 
-# Of the memory that is available when a release starts, rows may take so much; the rest is for
-# what is being read, for the distinct ids and for everybody else.
+# The share of the available memory that rows may take when a release starts. The rest is for what
+# is being read, for the distinct ids and for other processes.
 SHARE_FOR_ROWS = 0.6
 SLAB = 1 << 30
-# Codes of a user and an item, as they are read and once more as they are grouped.
+# A code of a user and one of an item, as they are read, and both again as they are grouped.
 BYTES_PER_ROW = 16
 UNITS = ["", "K", "M", "G", "T"]
 
@@ -47,30 +47,30 @@ class Memory:
         """Refuse before the work starts if neither memory nor disk will have room."""
         addresses = address_space_left()
         if addresses is not None and rows * BYTES_PER_ROW > addresses:
-            # Files that stand in for memory take addresses, too.
+            # Files that are mapped take addresses, too.
             raise ResourceError(
-                f"the rows need more than the {_told(addresses)} that this process may still "
+                f"the rows need more than the {_shown(addresses)} that this process may still "
                 "address (ulimit -v); raise that limit"
             )
         beyond = rows * BYTES_PER_ROW - self.limit
         free = shutil.disk_usage(tempfile.gettempdir()).free
         if beyond > free:
-            # How many rows there are is not told: a message may be seen by others.
+            # The message does not say how many rows there are: others may see it.
             raise ResourceError(
-                f"the rows need more than the {_told(self.limit)} of memory and {_told(free)} of "
+                f"the rows need more than the {_shown(self.limit)} of memory and {_shown(free)} of "
                 f"disk in {tempfile.gettempdir()!r} that there are for them; set TMPDIR to a "
                 "larger disk, or use a larger machine"
             )
 
     def empty(self, size: int, dtype: Any = np.int32) -> NDArray[Any]:
-        """An array to be filled; zeros, in fact."""
+        """An array to be filled by the caller; it holds zeros."""
         n_bytes = size * np.dtype(dtype).itemsize
         if n_bytes == 0:
             return np.empty(size, dtype)
         if self._held + n_bytes > self.limit:
             return self._on_disk(size, n_bytes, dtype)
         self._held += n_bytes
-        # Not from the heap, which would keep what is freed piece by piece.
+        # Not from the heap, which does not return memory that is freed piece by piece.
         array = np.frombuffer(_mapped(lambda: _anonymous(n_bytes)), dtype, size)
         weakref.finalize(array, self._free, n_bytes)
         return array
@@ -82,7 +82,7 @@ class Memory:
         if self._slab is None or self._used + n_bytes > len(self._slab):
             self._slab, self._used = _nameless(max(SLAB, n_bytes)), 0
         array = np.frombuffer(self._slab, dtype, size, offset=self._used)
-        # Whole pages, and so aligned for every type.
+        # Whole pages, so that arrays of every type are aligned.
         self._used += -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         self.spilled += n_bytes
         return array
@@ -95,10 +95,10 @@ def _anonymous(n_bytes: int) -> mmap.mmap:
 
 
 def _nameless(n_bytes: int) -> mmap.mmap:
-    """Memory backed by a file that has no name and surely has its place on the disk."""
+    """Memory backed by a file that has no name and whose space on the disk is reserved."""
     with tempfile.TemporaryFile(prefix="dpsu-") as file:
         try:
-            # Without its blocks reserved, a full disk would later kill the process.
+            # If the space were not reserved, a full disk would later kill the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
@@ -108,7 +108,7 @@ def _nameless(n_bytes: int) -> mmap.mmap:
                 raise
             raise ResourceError(
                 f"the rows do not fit in memory, and the disk in {tempfile.gettempdir()!r} has no "
-                f"room for {_told(n_bytes)}; set TMPDIR to a larger disk"
+                f"room for {_shown(n_bytes)}; set TMPDIR to a larger disk"
             ) from None
         return _mapped(lambda: mmap.mmap(file.fileno(), n_bytes))
 
@@ -123,7 +123,7 @@ def _mapped(take: Callable[[], mmap.mmap]) -> mmap.mmap:
 
 
 def refuse_beyond_memory(n_bytes: int, what: str) -> None:
-    """Raise where the system would end the process for want of memory."""
+    """Raise an error where the system would otherwise kill the process."""
     if n_bytes > 1 << 26 and n_bytes > available():
         raise ResourceError(f"{what} need more memory than there is; use a larger machine")
 
@@ -132,8 +132,8 @@ def available() -> int:
     """Bytes that this process may still take."""
     pages = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE if hasattr(os, "sysconf") else 1 << 32
     with suppress(OSError, AttributeError):
-        told = Path("/proc/meminfo").read_text(encoding="ascii")
-        pages = int(re.search(r"MemAvailable:\s+(\d+)", told)[1]) * 1024  # type: ignore[index]
+        meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+        pages = int(re.search(r"MemAvailable:\s+(\d+)", meminfo)[1]) * 1024  # type: ignore[index]
     for most, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         (
@@ -154,9 +154,11 @@ def parse_size(typed: str | int | None) -> int | None:
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", str(typed), re.IGNORECASE)
     if found is None:
-        raise ParameterError(f"memory_limit={typed!r} is not a size; write for example 4GB")
+        raise ParameterError(
+            "{memory_limit} is not a size; write for example 4GB", memory_limit=typed
+        )
     return int(float(found[1]) * (1024 if found[3] else 1000) ** UNITS.index(found[2].upper()))
 
 
-def _told(n_bytes: float) -> str:
+def _shown(n_bytes: float) -> str:
     return f"{n_bytes / 10**9:.1f} GB" if n_bytes >= 10**8 else f"{n_bytes / 10**6:.1f} MB"

@@ -1,4 +1,4 @@
-"""Work to all cores: compiled loops release the interpreter lock."""
+"""Spread work over all cores: compiled loops release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def in_ranges(work: Callable[[int, int], object], n: int) -> None:
 
 
 def in_even_ranges(work: Callable[[int, int], object], start: NDArray[np.int64]) -> None:
-    """The same over users, each range with about as many rows as the others."""
+    """The same over users, so that each range has about as many rows as the others."""
     rows = int(start[-1]) if len(start) else 0
     bounds = np.searchsorted(start, np.linspace(0, rows, WORKERS + 1))
     bounds[0], bounds[-1] = 0, len(start)
@@ -53,7 +53,7 @@ def _in_ranges(work: Callable[[int, int], object], bounds: NDArray[np.int64], ro
 
 
 def _begun(begin: Callable[[], Made]) -> Made:
-    """What `begin` hands to threads; where none can start any more, an error that says why."""
+    """Call `begin`, which starts threads; if none can start for want of memory, say so."""
     try:
         return begin()
     except RuntimeError as error:
@@ -63,7 +63,7 @@ def _begun(begin: Callable[[], Made]) -> Made:
 
 
 def in_order_ahead(work: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
-    """What `work` makes of each, in order; workers are never far ahead of who takes it."""
+    """Results of `work`, in order; workers run at most a few results ahead of the caller."""
     with ThreadPoolExecutor(WORKERS) as pool:
         ahead: deque[Future[Made]] = deque()
         try:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dpsu.errors import OutputError, ParameterError
 
 if TYPE_CHECKING:
-    from dpsu.releases import Release
+    from dpsu.results import Release
 
 SUFFIXES = (".txt", ".csv", ".parquet", ".json")
 Write = Callable[[BinaryIO], object]
@@ -32,14 +32,14 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
 # Spreadsheets take a cell that begins so for a formula; the quote makes the prefix reversible.
 _FORMULA = re.compile("[=+\\-@\t\r\n'\uff1d\uff0b\uff0d\uff20]")
 PIECE = 1 << 20
-# File systems that cannot bring a file or folder to the disk on request, or lock it.
+# Errors of file systems that cannot flush a file or folder to the disk, or lock it.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM}
 # Names that are, or are about to be, temporary files of this process.
 _partials: set[Path] = set()
 
 
 def check_writable(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Find out before the work, not after it, that a file cannot be written."""
+    """Raise an error before the work if a file cannot be written after it."""
     through = written_through(path)
     if suffixes and path.suffix not in suffixes and not through:
         raise ParameterError(
@@ -94,7 +94,7 @@ def leftovers(path: Path) -> list[Path]:
 
 
 def _abandoned(partial: Path) -> bool:
-    """Whether nobody holds the lock of a temporary file; False where that cannot be told."""
+    """Whether nobody holds the lock of a temporary file; False if that is not known."""
     try:
         import fcntl
 
@@ -116,8 +116,8 @@ class PendingFile:
     """A result that is whole and only has to be put in its place.
 
     It is on the disk, beside its target; what goes to a pipe or a device is kept in memory.
-    `private` files are for their owner alone. Otherwise a file that is replaced hands its mode and,
-    where possible, its owner on.
+    Only their owner may read `private` files. Other files get the mode and, where possible, the
+    owner of the file that they replace.
     """
 
     def __init__(self, path: Path, write: Write, *, private: bool = False) -> None:
@@ -157,8 +157,8 @@ class PendingFile:
         except OSError as error:
             raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
 
-    def settle(self) -> None:
-        """Bring the new name to the disk, too."""
+    def finish(self) -> None:
+        """Close the file, and bring its new name to the disk, too."""
         self._close()
         if self.through or not hasattr(os, "O_DIRECTORY"):
             return
@@ -174,14 +174,14 @@ class PendingFile:
             os.close(folder)
 
     def discard(self) -> None:
-        """Leave nothing behind of what was not put in place."""
+        """Remove the temporary file, unless it was put in place."""
         self._close()
         if not self.through:
             _forget(self._partial)
 
     def _close(self) -> None:
         if self._file is not None:
-            # What is still in its buffer was reported when it was flushed.
+            # An error of what is still in the buffer was reported when it was flushed.
             with contextlib.suppress(OSError):
                 self._file.close()
 
@@ -199,13 +199,14 @@ def write_release(release: Release, path: Path, *, csv_safe: bool = False) -> No
 
 
 def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Write:
-    """What writes the items in the format that the suffix names; devices without one get lines."""
+    """A function that writes the items in the format of the suffix; without one, as lines."""
     if csv_safe and path.suffix != ".csv":
-        raise ParameterError("csv_safe is for output whose name ends in .csv")
+        raise ParameterError("{csv_safe} is for output whose name ends in .csv", csv_safe=...)
     if path.suffix == ".parquet":
         import pyarrow.parquet
 
-        return lambda file: pyarrow.parquet.write_table(release.to_arrow(), file)
+        table = release.to_arrow().replace_schema_metadata(release.metadata)
+        return lambda file: pyarrow.parquet.write_table(table, file)
     if path.suffix == ".csv":
         return lambda file: _write_csv(release, file, safe=csv_safe)
     if path.suffix == ".json":
@@ -217,7 +218,7 @@ def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Wri
 
 
 def text_writer(text: str) -> Write:
-    """What writes a text."""
+    """A function that writes a text."""
     return lambda file: file.write(text.encode())
 
 
@@ -227,7 +228,7 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
 
 
 def lines(release: Release) -> list[str]:
-    """One line per item, with its count behind a tab; what would break a line is escaped."""
+    """One line per item, with its noisy count after a tab; line breaks in items are escaped."""
     items = [str(item).translate(_ESCAPES) for item in release.items]
     if release.counts is None:
         return items
@@ -243,19 +244,19 @@ def write_whole(path: Path, write: Write, *, private: bool = False) -> None:
     ready = PendingFile(path, write, private=private)
     try:
         ready.place()
-        ready.settle()
+        ready.finish()
     finally:
         ready.discard()
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write every byte, however few at a time the other side takes."""
+    """Write every byte, even if the other side takes few at a time."""
     left = memoryview(data)
     while left:
         try:
             taken = os.write(descriptor, left[:PIECE])
         except BlockingIOError:
-            # Somebody made this pipe non-blocking; wait until there is room again.
+            # This pipe was made non-blocking; wait until it has room again.
             select.select([], [descriptor], [])
             continue
         if taken == 0:
@@ -297,7 +298,7 @@ def _write_through(path: Path, data: bytes) -> None:
 
 
 def _standard(found: os.stat_result) -> int | None:
-    """The descriptor of this process that writes there already: it knows where to go on."""
+    """The descriptor with which this process writes there already: it has the right position."""
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):
             # Devices have no position that a second descriptor could get wrong.
@@ -337,7 +338,7 @@ def _to_disk(descriptor: int) -> None:
 
 
 def _found(path: Path) -> os.stat_result | None:
-    """What is there, links followed; None where nothing is."""
+    """The state of the file at this path, links followed; None if there is none."""
     try:
         return path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -349,7 +350,7 @@ def _found(path: Path) -> os.stat_result | None:
 
 
 def _followed(path: Path) -> Path:
-    """The file itself: beside it is the place for its temporary file."""
+    """The file that links lead to: its temporary file is made beside it."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 

@@ -1,1 +1,1 @@
-"""From the texts of users to their items: tokenizers, n-grams, and what is made of a vocabulary."""
+"""Turn the texts of users into items: tokenizers and n-grams."""

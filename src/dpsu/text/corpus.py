@@ -1,4 +1,4 @@
-"""Texts as sequences of token codes, for mechanisms that need to know what follows what.
+"""Texts as sequences of token codes, for mechanisms that need the order of tokens.
 
 Everything here is private; the class has no repr, so that no traceback prints its values.
 """
@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions.cells import Column
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import Interner, Prepared
-from dpsu.contributions.pairs import Rows, question_users, tell_lost, tell_nothing
+from dpsu.contributions.pairs import Rows, question_users, report_lost, report_nothing
 from dpsu.kernels.grams import BARRIER
 from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.grams import grams_of
@@ -47,9 +47,9 @@ def read_corpus(
     tokenizer: str | Split | None,
     *,
     strict: bool = False,
-    tick: Callable[[int], None] = lambda texts: None,
+    progress: Callable[[int], None] = lambda texts: None,
 ) -> Corpus:
-    """Read, tokenize and intern; `tick` is told how many texts were read."""
+    """Read, tokenize and intern; `progress` is called with the number of texts of each part."""
     tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
     make_tokens = Tokens(rows.names[0], source, tokenizer, tally)
     users = Interner(Column(rows.names[0], "user", rows.types[0]), tally.lose)
@@ -61,7 +61,7 @@ def read_corpus(
         spaced = pc.match_substring_regex(found.texts, r"\s").to_numpy(zero_copy_only=False)
         tally.lose(WITH_SPACE, int(spaced.sum()))
         codes = np.where(np.append(spaced, True)[found.lines[0]], BARRIER, found.lines[0])
-        # A barrier after every text; its own place belongs to the text before it.
+        # Every text is followed by -1, which separates it from the next and belongs to it.
         codes = np.insert(codes, segments.row_stops, BARRIER).astype(np.int32)
         sizes = np.diff(segments.row_stops, prepend=0) + 1
         owners = np.repeat(np.arange(len(owner), dtype=np.int32), sizes)
@@ -75,15 +75,15 @@ def read_corpus(
         if users.intern(user, user_codes):
             tally.lose(f"some rows have no {rows.names[0]!r}", 1)
         tokens.intern(token, token_codes)
-        tick(len(user_codes))
+        progress(len(user_codes))
         owned = user_codes[owners]
         there = owned >= 0
         all_codes.append(np.append(token_codes, np.int32(BARRIER))[codes[there]])
         all_owners.append(owned[there])
-    tell_lost(tally, strict)
+    report_lost(tally, strict)
     ids = users.ids(), tokens.ids()
     if not len(ids[1]):
-        tell_nothing(tally, strict)
+        report_nothing(tally, strict)
     elif tally.suspicious(len(ids[0])):
         question_users("text", rows.names[0])
     codes, owners = np.concatenate(all_codes), np.concatenate(all_owners)

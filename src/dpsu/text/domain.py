@@ -1,4 +1,4 @@
-"""Released grams of one length, and the longer ones that they allow. All of it is public."""
+"""Released grams of one length, and the longer ones that they allow; all of this is public."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Domain:
     """Grams sorted by their text.
 
     A gram of several tokens is two grams one shorter, which overlap: `heads` and `tails` are their
-    places in the domain one shorter, `lasts` are the last tokens. Those of single tokens are 0:
-    nothing overlaps with nothing. A gram one longer than these is a pair, ``head * len + tail``.
+    places in the domain one shorter, `lasts` are the last tokens. Those of single tokens are 0.
+    A gram one longer than these is a pair, with the number ``head * len + tail``.
     """
 
     texts: pa.Array
@@ -41,7 +41,7 @@ class Domain:
 
     @cached_property
     def _followers(self) -> tuple[Places, Places, Places]:
-        """Grams by head; where those that may follow each gram start; sums of how many do."""
+        """Grams sorted by head; where the followers of each gram start; sums of their numbers."""
         by_head = np.argsort(self.heads, kind="stable")
         heads = self.heads[by_head]
         first = np.searchsorted(heads, self.tails, "left")
@@ -77,7 +77,7 @@ class Domain:
         return Domain(texts.take(integers(order)), heads, tails, lasts)
 
     def places(self, pairs: Places, shorter: Domain) -> Places:
-        """Where pairs of `shorter` stand in this domain; -1 where they are not released."""
+        """Positions of pairs of `shorter` in this domain; -1 for those that are not released."""
         known = self.heads * len(shorter) + self.tails
         order = np.argsort(known)
         at = np.searchsorted(known[order], pairs)

@@ -1,7 +1,7 @@
-"""From rows of (user, text) to rows of (user, item, count), a few megabytes of text at a time.
+"""Turn rows of (user, text) into rows of (user, item, repeats), a few megabytes at a time.
 
-Tokens become codes inside a piece of text, n-grams become codes of codes, and every text's items
-are merged and counted before they leave: only distinct items are ever spelled out.
+Tokens become codes within a piece of text, and n-grams become codes of sequences of codes. The
+items of every text are merged and counted before text is made of them, once for each distinct item.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dpsu.text.tokenizing import Segments
 
 
 def items_of_texts(
-    rows: Rows, source: TextSource, tokenizer: str | Split | None, *, counted: bool
+    rows: Rows, source: TextSource, tokenizer: str | Split | None, *, with_repeats: bool
 ) -> Rows:
-    """Rows of items from rows of texts; local counts only where they are wanted."""
+    """Rows of items from rows of texts, with repeats if they are wanted."""
     tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
     tokens = Tokens(rows.names[0], source, tokenizer, tally)
     parts = (
-        partial(_part, piece, tokens, source, counted) for piece in pieces(rows, source.column)
+        partial(_part, piece, tokens, source, with_repeats) for piece in pieces(rows, source.column)
     )
     return Rows(
         parts, (rows.names[0], source.column, None), False, tally, types=(rows.types[0], None)
@@ -37,39 +37,39 @@ def items_of_texts(
 
 @dataclass(frozen=True, repr=False)
 class Grams:
-    """Items of some texts: for each length of n-grams, the code that starts at each segment."""
+    """Items of some texts: for each length, the code of the n-gram that starts at each segment."""
 
     lines: NDArray[np.int32]
     texts: pa.Array
 
 
-def _part(piece: Piece, tokens: Tokens, source: TextSource, counted: bool) -> Columns:
+def _part(piece: Piece, tokens: Tokens, source: TextSource, with_repeats: bool) -> Columns:
     users, segments = tokens.of(piece)
-    held = items_of_rows(segments, source, counted=counted)
+    held = items_of_rows(segments, source, with_repeats=with_repeats)
     user_column = pa.DictionaryArray.from_arrays(_indices(held.rows), users)
     item_column = pa.DictionaryArray.from_arrays(_indices(held.items), held.texts)
-    counts = None if held.counts is None else pa.chunked_array([_indices(held.counts)])
-    return pa.chunked_array([user_column]), pa.chunked_array([item_column]), counts
+    repeats = None if held.repeats is None else pa.chunked_array([_indices(held.repeats)])
+    return pa.chunked_array([user_column]), pa.chunked_array([item_column]), repeats
 
 
 @dataclass(frozen=True, repr=False)
 class HeldItems:
-    """Distinct items of every text: its row, the place of the item in `texts`, and how often."""
+    """Distinct items of every text: row of the text, place of the item in `texts`, repeats."""
 
     rows: NDArray[np.int32]
     items: NDArray[np.int32]
-    counts: NDArray[np.int32] | None
+    repeats: NDArray[np.int32] | None
     texts: pa.Array
 
 
-def items_of_rows(segments: Segments, source: TextSource, *, counted: bool) -> HeldItems:
+def items_of_rows(segments: Segments, source: TextSource, *, with_repeats: bool) -> HeldItems:
     """Merge the n-grams of every text."""
     found = grams_of(segments, source.shortest, source.longest)
     room = found.lines.size
     rows, items = np.empty(room, np.int32), np.empty(room, np.int32)
-    counts = np.empty(room if counted else 0, np.int32)
-    n = kernels.merge_rows(found.lines, segments.row_stops, rows, items, counts)
-    return HeldItems(rows[:n], items[:n], counts[:n] if counted else None, found.texts)
+    repeats = np.empty(room if with_repeats else 0, np.int32)
+    n = kernels.merge_rows(found.lines, segments.row_stops, rows, items, repeats)
+    return HeldItems(rows[:n], items[:n], repeats[:n] if with_repeats else None, found.texts)
 
 
 def grams_of(segments: Segments, shortest: int, longest: int) -> Grams:

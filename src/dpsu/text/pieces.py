@@ -1,4 +1,4 @@
-"""Texts in pieces of a few megabytes: cut from columns, normalized, filtered and tokenized."""
+"""Cut texts into pieces of a few megabytes, normalize, filter and tokenize them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from dpsu.contributions.cells import Column
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import NOTHING, canonical, is_text, text_buffers
 from dpsu.contributions.pairs import Rows, Tally
 from dpsu.errors import DataError, without_values
 from dpsu.runtime.threads import in_order_ahead
-from dpsu.text.paper import PostsOnce
+from dpsu.text.paper_preprocessing import PostsOnce
 from dpsu.text.source import LONGEST_ITEM, PAPER, Split, TextSource
 from dpsu.text.tokenizing import Segments, tokenize_by
 
 Piece = tuple[pa.Array, pa.Array]
 
-# Large enough that starting on a piece costs nothing, small enough to stay near the processor.
+# Large enough that the overhead of a piece is small, small enough to stay in the cache.
 BYTES_AT_ONCE = 1 << 22
 NO_TEXT = "some rows have no text"
 TOO_LONG = f"some tokens have more than {LONGEST_ITEM:,} bytes"
@@ -30,7 +30,7 @@ def pieces(rows: Rows, column: str) -> Iterator[Piece]:
         if len(user) != len(text):
             raise DataError(f"columns {rows.names[0]!r} and {column!r} have different lengths")
         table = pa.table([user, text], names=["user", "text"])
-        # At least one piece: columns without rows have types all the same.
+        # At least one piece, because columns without rows have types, too.
         for batch in table.to_batches() or [table.schema.empty_table().combine_chunks()]:
             users, texts = (_plain(batch[name]) for name in ("user", "text"))
             yield from _cut(users, _as_text(column, texts))
@@ -47,7 +47,7 @@ def _cut(users: pa.Array, texts: pa.Array) -> Iterator[Piece]:
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Without dictionaries; texts with long offsets, so that no two gigabytes are too many."""
+    """The column without dictionaries, texts with 64-bit offsets for more than two gigabytes."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if pa.types.is_dictionary(column.type):
@@ -63,13 +63,13 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _as_text(column: str, texts: pa.Array) -> pa.Array:
-    if Column(column, "text").family(texts.type) == NOTHING:
+    if Column(column, "text").id_type(texts.type) == NOTHING:
         return pa.nulls(len(texts), pa.large_string())
     return texts
 
 
 class Tokens:
-    """Makes tokens of pieces, in any thread, and tells `tally` what was left out."""
+    """Tokenizes pieces, in any thread, and notes in `tally` what was left out."""
 
     def __init__(
         self, user: str, source: TextSource, tokenizer: str | Split | None, tally: Tally
@@ -79,7 +79,7 @@ class Tokens:
         self._once = PostsOnce(user) if source.tokenizer == PAPER else None
 
     def of(self, piece: Piece) -> tuple[pa.Array, Segments]:
-        """Users of the texts that are left, and the tokens of each text."""
+        """Users of the texts that are kept, and the tokens of each text."""
         users, texts = piece
         if texts.null_count:
             self._tally.lose(NO_TEXT, texts.null_count)

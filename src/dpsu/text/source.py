@@ -1,4 +1,4 @@
-"""Items that come from text: which column, which tokenizer, which lengths of n-grams. Public."""
+"""How items are made of text: the column, the tokenizer, the lengths of n-grams. Public."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ Split = Callable[[str], Iterable[str]]
 WORDS, PAPER, SENTENCES, LINES = "words", "paper", "sentences", "lines"
 NAMED = (WORDS, PAPER, SENTENCES, LINES)
 REGEX = "regex:"
+# How a plan calls a tokenizer that is a function.
+FUNCTION = "function "
 LONGEST_GRAM = 16
-# Items of more bytes are dropped: nobody else will have them, and a table has to hold them.
+# Items of more bytes are dropped: hardly anybody shares them, and they take memory.
 LONGEST_ITEM = 1024
+
+
+class FunctionName(str):
+    """The name of a tokenizer that is a function: all that a plan in a file has of it."""
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """A column of texts, what makes tokens of it, and the lengths of n-grams that are items."""
+    """A column of texts, its tokenizer, and the lengths of n-grams that are items."""
 
     column: str
     tokenizer: str
@@ -42,25 +48,12 @@ class TextSource:
         return f"{self.shortest}- to {self.longest}-grams"
 
 
-def text_source(
-    text: str | None, tokenizer: str | Split | None, ngrams: Any, *, count: str | None = None
-) -> TextSource | None:
-    """Check the options of text; None where items come from a column of their own."""
-    if text is None:
-        for name, value in (("tokenizer", tokenizer), ("ngrams", ngrams)):
-            if value is not None:
-                raise ParameterError(f"{name} is for texts: name their column with text")
-        return None
-    if count is not None:
-        raise ParameterError(f"count={count!r} is not for texts: their tokens are counted")
-    shortest, longest = parse_lengths(ngrams)
-    return TextSource(text, tokenizer_name(tokenizer), shortest, longest)
-
-
 def tokenizer_name(tokenizer: str | Split | None) -> str:
-    """What a plan calls a tokenizer."""
+    """The name of a tokenizer in a plan."""
     if tokenizer is None:
         return WORDS
+    if isinstance(tokenizer, FunctionName):
+        return str(tokenizer)
     if isinstance(tokenizer, str):
         if tokenizer in NAMED or is_file(tokenizer):
             return tokenizer
@@ -68,16 +61,18 @@ def tokenizer_name(tokenizer: str | Split | None) -> str:
             _check_pattern(tokenizer)
             return tokenizer
         raise ParameterError(
-            f"tokenizer={tokenizer!r} is not one of {', '.join(NAMED)}, {REGEX}PATTERN, or a "
-            "tokenizer.json file"
+            f"{{tokenizer}} is not one of {', '.join(NAMED)}, {REGEX}PATTERN, or a tokenizer.json "
+            "file",
+            tokenizer=tokenizer,
         )
     if not callable(tokenizer):
         raise ParameterError(
-            f"tokenizer is a {type(tokenizer).__name__}; give a name, or a function from a text to "
-            "its tokens"
+            f"{{tokenizer}} is a {type(tokenizer).__name__}; give a name, or a function from a "
+            "text to its tokens",
+            tokenizer=...,
         )
     name = getattr(tokenizer, "__qualname__", type(tokenizer).__name__)
-    return f"function {name}"
+    return f"{FUNCTION}{name}"
 
 
 def is_file(tokenizer: str) -> bool:
@@ -89,7 +84,9 @@ def _check_pattern(tokenizer: str) -> None:
     try:
         re.compile(tokenizer.removeprefix(REGEX))
     except re.error as error:
-        raise ParameterError(f"tokenizer={tokenizer!r} is no regular expression: {error}") from None
+        raise ParameterError(
+            f"{{tokenizer}} is no regular expression: {error}", tokenizer=tokenizer
+        ) from None
 
 
 def parse_lengths(ngrams: Any) -> tuple[int, int]:
@@ -98,13 +95,15 @@ def parse_lengths(ngrams: Any) -> tuple[int, int]:
     if isinstance(given, str):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", given)
         if found is None:
-            raise ParameterError(f"ngrams={ngrams!r} is not a length or a range such as 1-3")
+            raise ParameterError("{ngrams} is not a length or a range such as 1-3", ngrams=ngrams)
         given = int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
     if not isinstance(given, (tuple, list)):
         given = (given, given)
     if len(given) != 2:
-        raise ParameterError(f"ngrams={ngrams!r} must have two ends, as (1, 3)")
+        raise ParameterError("{ngrams} must have two ends, as (1, 3)", ngrams=ngrams)
     shortest, longest = (whole_number("ngrams", end, 1, LONGEST_GRAM) for end in given)
     if shortest > longest:
-        raise ParameterError(f"ngrams={ngrams!r} begins above its end; did you mean the reverse?")
+        raise ParameterError(
+            "{ngrams} begins above its end; did you mean the reverse?", ngrams=ngrams
+        )
     return shortest, longest

@@ -1,8 +1,8 @@
 """Tokenizers: from texts to segments of bytes.
 
-A tokenizer is a function of one text alone. That is what makes it safe: what a user's texts become
-does not depend on anybody else's. Named ones are compiled loops; functions, patterns and tokenizer
-files see a few hundred texts at a time, so that few tokens are ever Python objects.
+A tokenizer is a function of one text alone. Privacy rests on that: the tokens of a user's texts do
+not depend on the texts of others. Named tokenizers are compiled loops. Functions, patterns and
+tokenizer files get a few hundred texts at a time, so that few tokens are Python objects at once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from dpsu.contributions.ids import text_buffers
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.kernels import segmenting
 from dpsu.runtime.extras import load
-from dpsu.text import paper
-from dpsu.text.properties import tables
+from dpsu.text import paper_preprocessing
 from dpsu.text.source import (
     LINES,
     LONGEST_ITEM,
@@ -36,13 +35,14 @@ from dpsu.text.source import (
     Split,
     is_file,
 )
+from dpsu.text.unicode_properties import tables
 
 TEXTS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, repr=False)
 class Segments:
-    """Tokens as stretches of `data`: those of row r end before ``row_stops[r]``.
+    """Tokens as ranges of bytes of `data`; those of row r end before ``row_stops[r]``.
 
     A token that was too long has the length -1; `too_long` says how many there are.
     """
@@ -70,7 +70,7 @@ def tokenize_by(tokenizer: str | Split | None) -> Tokenize:
         return partial(_collected, _from_file(tokenizer))
     split: Split
     if tokenizer == PAPER:
-        split = paper.splitter()
+        split = paper_preprocessing.splitter()
     elif callable(tokenizer):
         split = _one_at_a_time(tokenizer)
     else:
@@ -83,9 +83,9 @@ def tokenize_by(tokenizer: str | Split | None) -> Tokenize:
 
 
 def _one_at_a_time(split: Split) -> Split:
-    """A function of the caller's may use scratch space of its own: never two texts at once.
+    """Never call the caller's function on two texts at once: it may not be safe for threads.
 
-    If it did, tokens of one user could end up with another.
+    Tokens of one user could then end up with another.
     """
     lock = threading.Lock()
 
@@ -101,7 +101,7 @@ def _segments(
 ) -> Segments:
     data, offsets = text_buffers(texts)
     room = int(offsets[-1] - offsets[0])
-    # Room for the worst case; memory that nothing is written to is never taken.
+    # Room for the worst case; the system takes no memory for what is never written.
     begins, lengths = np.empty(room, np.int64), np.empty(room, np.int32)
     row_stops = np.empty(len(texts), np.int64)
     n, too_long = loop(data, offsets, table, LONGEST_ITEM, begins, lengths, row_stops)
@@ -109,7 +109,7 @@ def _segments(
 
 
 def _collected(split: SplitMany, texts: pa.Array) -> Segments:
-    """Tokens that Python makes, gathered into one buffer."""
+    """Gather tokens that are Python objects into one buffer."""
     chunks, sizes = [], []
     for first in range(0, len(texts), TEXTS_AT_ONCE):
         some = texts.slice(first, TEXTS_AT_ONCE).to_pylist()
@@ -153,7 +153,7 @@ def _from_file(path: str) -> SplitMany:
     try:
         loaded = tokenizers.Tokenizer.from_file(path)
     except Exception as error:
-        # A tokenizer file is public: what is wrong with it may be said.
+        # A tokenizer file is public, so that the error may quote it.
         raise ParameterError(f"{path!r} is not a tokenizer file: {error}") from None
     loaded.no_truncation()
     loaded.no_padding()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
-from dpsu.errors import DataWarning
+from dpsu.errors import warn
 from dpsu.options import whole_number
 from dpsu.runtime.writing import check_writable, write_text
 from dpsu.vocabulary.words import Vocabulary, read_vocabulary
@@ -150,10 +149,8 @@ def _writable(
     pairs = list(zip(vocabulary.words, vocabulary.counts, strict=True))
     kept = [(word, count) for word, count in pairs if not breaks.search(word)]
     if len(kept) < len(pairs):
-        warnings.warn(
+        warn(
             f"{len(pairs) - len(kept):,} of {len(pairs):,} words have {what}, which the format of "
-            f"{format_} cannot hold; they are left out",
-            DataWarning,
-            stacklevel=3,
+            f"{format_} cannot hold; they are left out"
         )
     return kept

@@ -104,7 +104,7 @@ def train_tokenizer(
     'bread & 🥐'
     """
     if model not in MODELS:
-        raise ParameterError(f"model={model!r} is unknown; it is one of {', '.join(MODELS)}")
+        raise ParameterError(f"{{model}} is unknown; it is one of {', '.join(MODELS)}", model=model)
     size = whole_number("vocab_size", vocab_size, 1, LARGEST_VOCAB_SIZE)
     library = load("tokenizers")
     special = _special_tokens(model, special_tokens)
@@ -166,11 +166,14 @@ def _special_tokens(model: str, given: Iterable[str] | None) -> tuple[str, ...]:
     if len(set(tokens)) < len(tokens) or not all(
         isinstance(token, str) and token and not token.isspace() for token in tokens
     ):
-        raise ParameterError("special_tokens must be different texts, none of them empty")
+        raise ParameterError(
+            "{special_tokens} must be different texts, none of them empty", special_tokens=...
+        )
     if model == "wordpiece" and _unknown(tokens) is None:
         raise ParameterError(
-            "special_tokens lacks '[UNK]' (or '<unk>'), which wordpiece needs for words that it "
-            "cannot spell"
+            "{special_tokens} lacks '[UNK]' (or '<unk>'), which wordpiece needs for words that it "
+            "cannot spell",
+            special_tokens=...,
         )
     return tokens
 
@@ -186,15 +189,17 @@ def _refuse_special_words(
         if any(token in word for word in words) or any(token in word for word in folded):
             raise ParameterError(
                 f"a released word contains the special token {token!r} and would be mistaken for "
-                "it; give other special_tokens, or leave that word out"
+                "it; give other {special_tokens}, or leave that word out",
+                special_tokens=...,
             )
 
 
 def _check_room(size: int, needed: int, what: str) -> None:
     if size < needed:
         raise ParameterError(
-            f"vocab_size={size} is too small for these words; {what} take {needed} tokens: give "
-            f"at least {needed}"
+            f"{{vocab_size}} is too small for these words; {what} take {needed} tokens: give at "
+            f"least {needed}",
+            vocab_size=size,
         )
 
 

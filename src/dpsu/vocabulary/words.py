@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.releases import Release
+from dpsu.results import Release
 from dpsu.runtime.writing import SUFFIXES
 
 _ESCAPED = re.compile(r"\\(.)")

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
+from dpsu.inputs.source import Source
+from dpsu.inputs.tokens import Tokens
 from dpsu.options import whole_number
-from dpsu.plans.mechanisms import MECHANISMS, find
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER, check_types
-from dpsu.plans.planning import plan as make_plan
+from dpsu.plans.planning import items_of, users_of
 from dpsu.privacy.guarantee import Privacy
-from dpsu.text.source import Split, text_source
+from dpsu.showing.progress import Steps, steps
+from dpsu.yields.forecasting import sized
+from dpsu.yields.tables import NOT_PRIVATE
 
 if TYPE_CHECKING:
     from dpsu.yields.expected import Expected, HeldBy
 
 FORMAT = 1
-NOT_PRIVATE = (
-    "NOT PRIVATE: for the data's owner only; do not publish. Options chosen by looking at this are "
-    "chosen by looking at the data."
-)
 LEVELS = (5, 10, 20, 50, 100, 200, 500, 1000)
 BANDS = (1, 2, 5, 10, 20, 50, 100, 1000)
 FEWEST_RUNS = 3
 MOST_RUNS = 1000
-COUNT_LAPLACE_ITEMS = 10
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -168,10 +166,20 @@ class Comparison:
         check_writable(Path(path), suffixes=(".html", ".htm"))
         write_text(Path(path), self.to_html(), private=True)
 
+    def __repr__(self) -> str:
+        # It ends up in logs, so it tells nothing of the data: neither numbers nor which is best.
+        number = f"{len(self.rows)} mechanism{'s' * (len(self.rows) != 1)}"
+        return f"<Comparison of {number}: NOT PRIVATE, do not publish>"
+
     def __str__(self) -> str:
         from dpsu.yields.tables import comparison_text
 
         return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpsu.yields.tables import comparison_html
+
+        return comparison_html(self)
 
 
 def compare(
@@ -179,19 +187,12 @@ def compare(
     *,
     epsilon: float,
     delta: float,
-    user: str = DEFAULT_USER,
-    item: str = DEFAULT_ITEM,
-    user_type: str | None = None,
-    item_type: str | None = None,
-    text: str | None = None,
-    tokenizer: str | Split | None = None,
-    ngrams: int | str | tuple[int, int] | None = None,
-    count: str | None = None,
-    mechanisms: Sequence[str] | None = None,
-    max_items: int | Sequence[int] | None = None,
+    user: str | Users = DEFAULT_USER,
+    item: str | Items | Tokens = DEFAULT_ITEM,
+    mechanisms: str | Mechanism | Sequence[str | Mechanism] | None = None,
     runs: int | None = None,
     format: str | None = None,
-    progress: Progress | None = None,
+    progress: bool | Steps | None = None,
 ) -> Comparison:
     """Try all mechanisms on your own data. NOT PRIVATE: for the data's owner only.
 
@@ -200,18 +201,18 @@ def compare(
 
     Parameters
     ----------
-    data, user, item, user_type, item_type, text, tokenizer, ngrams, count, format
+    data, user, item, format
         As in :func:`dpsu.release`.
     epsilon, delta : float
         The guarantee that a release by each mechanism would give. This comparison gives none.
-    mechanisms : list of str, optional
-        Which to compare; all by default.
-    max_items : int or list of int, optional
-        Sizes of sets to try; by default each mechanism's own (10 for count-laplace).
+    mechanisms : list of str or Mechanism, optional
+        Which to compare, by name or with options: ``[dpsu.Sieve(max_items=30), "greedy"]``; by
+        default all (count-laplace with 10 items per user).
     runs : int, optional
         How many keys to average over; by default 3 to 8, more for small data.
-    progress : callable, optional
-        Called with the number of steps done and of all steps.
+    progress : bool or callable, optional
+        True shows a progress bar, in a terminal or a notebook. A function is called with the number
+        of steps done and of all steps, which is 0 as long as kernels are being compiled.
 
     Returns
     -------
@@ -247,27 +248,22 @@ def compare(
     )
 
     privacy = Privacy(epsilon, delta)
-    source = text_source(text, tokenizer, ngrams, count=count)
-    check_types(user_type=user_type, item_type=item_type)
-    plans = _plans(privacy, mechanisms, max_items)
+    source = Source(data, users_of(user), items_of(item), format)
+    plans = _plans(privacy, mechanisms, source)
     if runs is not None:
         whole_number("runs", runs, 1, MOST_RUNS)
-    tell = progress or (lambda step, steps: None)
-    with when_compiling(lambda: tell(0, 0)):
-        pairs = read_pairs(
-            data, user=user, item=item, count=count, format=format, text=source,
-            tokenizer=tokenizer, types=(user_type, item_type),
-        )  # fmt: skip
+    with steps(progress, "comparing") as tell, when_compiling(lambda: tell(0, 0)):
+        pairs = read_pairs(source)
         holders = holders_of(pairs)
         keys = runs or usual_runs(len(pairs), FEWEST_RUNS)
-        step, steps = 0, keys * len(plans)
+        step = 0
 
         def tick() -> None:
             nonlocal step
             step += 1
-            tell(step, steps)
+            tell(step, keys * len(plans))
 
-        found = expect(pairs, plans, keys, levels=LEVELS, bands=BANDS, tick=tick)
+        found = expect(pairs, plans, keys, levels=LEVELS, bands=BANDS, progress=tick)
     held = held_by(holders[holders > 0])
     bound = universal_bound(held, privacy.epsilon, privacy.delta)
     levels = tuple(Level(level, int(held.items[held.numbers >= level].sum())) for level in LEVELS)
@@ -286,38 +282,35 @@ def compare(
 
 
 def _plans(
-    privacy: Privacy, mechanisms: Sequence[str] | None, max_items: int | Sequence[int] | None
+    privacy: Privacy,
+    mechanisms: str | Mechanism | Sequence[str | Mechanism] | None,
+    source: Source,
 ) -> list[Plan]:
     """The plans to compare; everything that can be refused is refused here, before any data."""
-    if isinstance(mechanisms, str):
+    if isinstance(mechanisms, (str, Mechanism)):
         mechanisms = [mechanisms]
-    names = list(MECHANISMS if mechanisms is None else dict.fromkeys(mechanisms))
-    if not names:
-        raise ParameterError("mechanisms is empty; name at least one, or leave it out for all")
-    sizes: list[int | None] = [None]
-    if max_items is not None:
-        sizes = [*dict.fromkeys([max_items] if isinstance(max_items, int) else max_items)]
-    if not sizes:
-        raise ParameterError("max_items is empty; give at least one size, or leave it out")
-    plans = []
-    for name in names:
-        find(name)
-        default = COUNT_LAPLACE_ITEMS if name == "count-laplace" else None
-        for size in sizes:
-            plans.append(
-                make_plan(
-                    epsilon=privacy.epsilon,
-                    delta=privacy.delta,
-                    mechanism=name,
-                    max_items=default if size is None else size,
-                )
+    usual = [name for name, kind in MECHANISMS.items() if not kind.by_length]
+    listed = usual if mechanisms is None else list(mechanisms)
+    if not listed:
+        raise ParameterError(
+            "{mechanisms} is empty; name at least one, or leave it out for all", mechanisms=...
+        )
+    made = [sized(each, None) if isinstance(each, str) else each for each in listed]
+    for each in made:
+        if not isinstance(each, Mechanism) or each.by_length or getattr(each, "prior", None):
+            raise ParameterError(
+                "{mechanisms} must be names or objects such as dpsu.Sieve(), without a prior and "
+                "other than ngrams",
+                mechanisms=...,
             )
-    return plans
+    # Repeats are there for the mechanisms that make use of them; the others need not be told.
+    item = replace(source.item, repeats=None) if isinstance(source.item, Items) else source.item
+    return [Plan.derived(privacy, each, source.user, item) for each in dict.fromkeys(made)]
 
 
 def _compared(plan: Plan, found: Expected, bound: float, levels: tuple[Level, ...]) -> Compared:
     return Compared(
-        plan.mechanism,
+        plan.name,
         plan.max_items,
         found.released,
         found.error,

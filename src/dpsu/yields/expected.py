@@ -22,7 +22,8 @@ from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
-from dpsu.engines.local_rounds import LocalLooks
+from dpsu.engines.local_rounds import LocalRounds
+from dpsu.inputs.source import Source
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import Count
@@ -30,7 +31,6 @@ from dpsu.privacy.curves import Optimal
 from dpsu.randomness.coins import probabilities
 from dpsu.randomness.keys import Key
 from dpsu.rounds import NGramRounds
-from dpsu.text.source import TextSource
 
 # Keys are fixed, so that equal questions get equal answers; they never meet a release.
 FIRST_KEY = 7_215_000_000
@@ -82,19 +82,19 @@ def expect(
     *,
     levels: tuple[int, ...] = (),
     bands: tuple[int, ...] = (1,),
-    tick: Callable[[], None] = lambda: None,
+    progress: Callable[[], None] = lambda: None,
 ) -> list[Expected]:
     """What each plan would release on average, over `runs` keys.
 
     `levels` are numbers of holders at which coverage is asked for, `bands` the smallest numbers of
-    holders of bands. `tick` is called after each plan and key.
+    holders of bands. `progress` is called after each plan and key.
     """
     found: list[list[Expected]] = [[] for _ in plans]
     for number in range(runs):
         run = Run(pairs, Key.from_insecure_seed(FIRST_KEY + number))
         for plan, results in zip(plans, found, strict=True):
             results.append(_summed(run.chances(plan), run.held_by(plan), levels, bands))
-            tick()
+            progress()
     return [_averaged(results) for results in found]
 
 
@@ -139,15 +139,15 @@ class Run:
     def chances(self, plan: Plan) -> Floats:
         """Chance of each item to be released, items in the order of this run; 0 or 1 in rounds."""
         if isinstance(plan.selection, OneShot):
-            weights = local.above(plan, self._weights(plan))
+            weights = local.above_min_users(plan, self._weights(plan))
             return probabilities(plan.curve, weights, plan.policy.fraction_bits)
         assert not isinstance(plan.selection, NGramRounds), "n-grams are not compared"
         users, items, held = self._grouped(plan)
-        looks = LocalLooks(_copied(held), users, items, self._key)
-        return plan.selection.run(looks, items, self._key).astype(np.float64)
+        engine = LocalRounds(_copied(held), users, items, self._key)
+        return plan.selection.run(engine, items, self._key).astype(np.float64)
 
     def _grouped(self, plan: Plan) -> Grouped:
-        counted = plan.order == "count"
+        counted = plan.order == "repeats"
         if counted not in self._groups:
             self._groups[counted] = local.group(plan, self._pairs, self._key)
         return self._groups[counted]
@@ -179,7 +179,7 @@ class Run:
 def holders_of(pairs: Pairs) -> NDArray[np.int64]:
     """Number of users who hold each item, in the order of their codes."""
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
-    return Count().weights(arrange(pairs, *orders, counted=False))
+    return Count().weights(arrange(pairs, *orders, with_repeats=False))
 
 
 def _summed(
@@ -231,38 +231,12 @@ def separating(
     return int(numbers[best]) if best < len(numbers) else None
 
 
-def read_pairs(
-    data: Any,
-    *,
-    user: str,
-    item: str,
-    count: str | None = None,
-    format: str | None = None,
-    text: TextSource | None = None,
-    tokenizer: Any = None,
-    types: tuple[str | None, str | None] = (None, None),
-    tick: Callable[[int], None] = lambda rows: None,
-) -> Pairs:
-    """Read rows as a release would, with local counts."""
-    from dpsu.contributions.pairs import intern
-    from dpsu.inputs.reading import read
-
-    rows = read(
-        data,
-        user=user,
-        item=item,
-        count=count,
-        counted=True,
-        key=Key.from_insecure_seed(FIRST_KEY),
-        format=format,
-        text=text,
-        tokenizer=tokenizer,
-        types=types,
-    )
-    return intern(rows, tick=tick)
+def read_pairs(source: Source, progress: Callable[[int], None] = lambda rows: None) -> Pairs:
+    """Read rows as a release would, with how often users hold items."""
+    return source.pairs(Key.from_insecure_seed(FIRST_KEY), with_repeats=True, progress=progress)
 
 
 def _copied(held: Contributions) -> Contributions:
     """Contributions that may be used up."""
-    counts = None if held.counts is None else held.counts.copy()
-    return replace(held, items=held.items.copy(), counts=counts)
+    counts = None if held.repeats is None else held.repeats.copy()
+    return replace(held, items=held.items.copy(), repeats=counts)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
-from dpsu.plans.auto import choose
+from dpsu.inputs.columns import Items
+from dpsu.options import options_of
 from dpsu.plans.feasibility import Finding, findings
-from dpsu.plans.mechanisms import MECHANISMS, find
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism, mechanism
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import plan as make_plan
-from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON
+from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON, Privacy
+from dpsu.showing.progress import Steps, steps
 from dpsu.yields.profiles import Profile, find_users
 
 if TYPE_CHECKING:
@@ -25,13 +26,8 @@ FORMAT = 1
 GROUPS = ("by_mechanism", "by_epsilon", "by_max_items")
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 SIZES = (3, 10, 30, 100, 300)
-# count-laplace has no default: it needs a small number.
-COUNT_LAPLACE_ITEMS = 10
 WORTH_TELLING = 1.05
 NOTHING = 0.5
-Progress = Callable[[int, int], None]
-# What depends on the very items, which made-up data do not have.
-NOT_FORECAST = ("prior", "public_items", "insecure_seed")
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ class Forecast:
             raise ParameterError(f"this is not a forecast of format {FORMAT}")
         points = {name: tuple(Point(**point) for point in values[name]) for name in GROUPS}
         return cls(
-            plan=Plan.from_json(json.dumps(values["plan"])),
+            plan=Plan.from_dict(values["plan"]),
             profile=Profile(**values["profile"]),
             runs=values["runs"],
             findings=tuple(Finding(**finding) for finding in values["findings"]),
@@ -138,24 +134,31 @@ class Forecast:
         check_writable(Path(path), suffixes=(".html", ".htm"))
         write_text(Path(path), self.to_html())
 
+    def __repr__(self) -> str:
+        verdict = ", hopeless" if self.hopeless else ""
+        return f"<Forecast: about {self.planned.released:,.0f} items by {self.plan.name}{verdict}>"
+
     def __str__(self) -> str:
         from dpsu.yields.tables import forecast_text
 
         return forecast_text(self)
 
+    def _repr_html_(self) -> str:
+        from dpsu.yields.tables import forecast_html
+
+        return forecast_html(self)
+
 
 def forecast(
+    plan: Plan,
     *,
-    epsilon: float,
-    delta: float,
     users: int | None = None,
     items_per_user: float | None = None,
     zipf: float | None = None,
     vocabulary: int | None = None,
     profile: Any = None,
-    mechanisms: tuple[str, ...] | list[str] | None = None,
-    progress: Progress | None = None,
-    **options: Any,
+    mechanisms: Sequence[str | Mechanism] | None = None,
+    progress: bool | Steps | None = None,
 ) -> Forecast:
     """Forecast how many items a release would yield, before any private data is touched.
 
@@ -164,8 +167,9 @@ def forecast(
 
     Parameters
     ----------
-    epsilon, delta : float
-        The guarantee that is planned.
+    plan : Plan
+        What is planned, made by :func:`dpsu.plan`. A prior and public items are not taken into
+        account.
     users : int, optional
         Expected number of users. With `profile`, at most so many users of the corpus are used.
     items_per_user : float, optional
@@ -178,13 +182,12 @@ def forecast(
     profile : path, frame or mapping, optional
         Instead of made-up users: a PUBLIC corpus that resembles the data, in any form that
         :func:`dpsu.release` takes. Never the private data itself.
-    mechanisms : list of str, optional
-        Mechanisms to compare with; all by default.
-    progress : callable, optional
-        Called with the number of steps done and of all steps.
-    **options
-        Any other option of :func:`dpsu.plan`, for the plan itself. `max_items` and counts are
-        those of the other mechanisms too; a prior and public items are not taken into account.
+    mechanisms : list of str or Mechanism, optional
+        Mechanisms to compare with; by default all, with the `max_items` of the plan where it was
+        given.
+    progress : bool or callable, optional
+        True shows a progress bar, in a terminal or a notebook. A function is called with the number
+        of steps done and of all steps, which is 0 as long as kernels are being compiled.
 
     Returns
     -------
@@ -204,53 +207,87 @@ def forecast(
     Examples
     --------
     >>> import dpsu
-    >>> known = {"users": 2000, "items_per_user": 5}
-    >>> seen = dpsu.forecast(epsilon=1, delta=1e-6, mechanisms=["greedy"], **known)
+    >>> plan = dpsu.plan(epsilon=1, delta=1e-6)
+    >>> seen = dpsu.forecast(plan, users=2000, items_per_user=5, mechanisms=["greedy"])
     >>> seen.hopeless
     False
     >>> seen.planned.mechanism, seen.planned.released > 10
     ('sieve', True)
-    >>> poor = dpsu.forecast(epsilon=0.1, delta=1e-9, users=50, items_per_user=5, mechanisms=[])
+    >>> poor = dpsu.plan(epsilon=0.1, delta=1e-9)
+    >>> poor = dpsu.forecast(poor, users=50, items_per_user=5, mechanisms=[])
     >>> print(poor.findings[0].text)  # doctest: +ELLIPSIS
     at epsilon=0.1, delta=1e-09 an item needs about ... users; you expect users=50: nothing ...
     """
     from dpsu.runtime.compiling import when_compiling
 
-    asked = make_plan(epsilon=epsilon, delta=delta, **options)
-    typed = _explicit(asked, options)
-    names = list(MECHANISMS) if mechanisms is None else [find(n).name for n in mechanisms]
-    if asked.mechanism not in names:
-        names = [asked.mechanism, *names]
-    tell = progress or (lambda step, steps: None)
-    with when_compiling(lambda: tell(0, 0)):
-        shape, pairs = find_users(users, items_per_user, zipf, vocabulary, profile, options)
-        tried = _Trial(asked, typed, names)
-        results, runs = tried.run(pairs, shape, tell)
-
-    def replan(other: float) -> Plan:
-        return make_plan(epsilon=other, delta=delta, **typed)
-
+    if not isinstance(plan, Plan) or plan.selected is not None:
+        raise ParameterError("a forecast needs a plan that dpsu.plan returned")
+    asked = _without_public_data(plan)
+    if asked.by_length:
+        raise ParameterError("there is no forecast for ngrams: made-up users have no texts")
+    typed_size = getattr(plan.mechanism, "max_items", None) not in (None, _usual_size(plan))
+    others = _others(asked, mechanisms, typed_size)
+    with steps(progress, "forecasting") as tell, when_compiling(lambda: tell(0, 0)):
+        shape, pairs = find_users(users, items_per_user, zipf, vocabulary, profile, plan)
+        results, runs = _Trial(asked, others).run(pairs, shape, tell)
     found = findings(
-        asked,
-        replan,
-        users=shape.users,
-        items_per_user=shape.items_per_user,
-        typed_size=options.get("max_items") is not None,
-    )
-    made = Forecast(asked, shape, runs, *results, tuple(found))
-    return replace(made, findings=(*found, *_findings_of(made, typed)))
+        plan, asked.at, users=shape.users, items_per_user=shape.items_per_user,
+        typed_size=typed_size,
+    )  # fmt: skip
+    made = Forecast(plan, shape, runs, *results, tuple(found))
+    return replace(made, findings=(*found, *_findings_of(made, typed_size)))
+
+
+def _without_public_data(plan: Plan) -> Plan:
+    """The plan that made-up users can try: they know no prior and no public items."""
+    kept = plan.mechanism
+    if plan.prior is not None:
+        dropped = {"prior": None, "order": None, "expected_users": None}
+        kept = replace(
+            kept, **{name: value for name, value in dropped.items() if hasattr(kept, name)}
+        )
+    item = replace(plan.item, repeats=None) if isinstance(plan.item, Items) else plan.item
+    return Plan.derived(plan.privacy, kept, plan.user, item, counts=plan.counts, hints=plan.hints)
+
+
+def _usual_size(plan: Plan) -> int | None:
+    known = options_of(type(plan.mechanism)).get("max_items")
+    return None if known is None else known.default
+
+
+def _others(
+    asked: Plan, mechanisms: Sequence[str | Mechanism] | None, typed_size: bool
+) -> list[Mechanism]:
+    """The mechanism of the plan first, and those to compare it with."""
+    size = asked.max_items if typed_size else None
+    names = [name for name, kind in MECHANISMS.items() if not kind.by_length]
+    listed = names if mechanisms is None else list(mechanisms)
+    made = [sized(each, size) if isinstance(each, str) else each for each in listed]
+    for each in made:
+        if not isinstance(each, Mechanism) or each.by_length:
+            raise ParameterError(
+                "{mechanisms} must be names or objects such as dpsu.Sieve()", mechanisms=...
+            )
+    return [asked.mechanism, *(each for each in made if each.name != asked.name)]
+
+
+def sized(name: str, size: int | None) -> Mechanism:
+    """A mechanism by its name, for sets of this size if it matters."""
+    kind = MECHANISMS.get(name)
+    if kind is not None and "max_items" in options_of(kind):
+        size = kind.usual_items if size is None else size
+        return mechanism(name) if size is None else mechanism(name, max_items=size)
+    return mechanism(name)
 
 
 class _Trial:
     """The plans of a forecast: what was asked for, and beside it all else."""
 
-    def __init__(self, asked: Plan, typed: dict[str, Any], names: list[str]) -> None:
-        self._asked, self._typed, self._names = asked, typed, names
-        shared = ("max_items", "counts", "counts_share", "counts_items")
-        self._shared = {name: typed[name] for name in shared if name in typed}
+    def __init__(self, asked: Plan, mechanisms: list[Mechanism]) -> None:
+        self._asked, self._mechanisms = asked, mechanisms
 
     def run(
-        self, pairs: Pairs, shape: Profile, tell: Progress
+        self, pairs: Pairs, shape: Profile, tell: Steps
     ) -> tuple[tuple[Points, Points, Points], int]:
         """Points by mechanism, by epsilon and by max_items, and the number of keys."""
         from dpsu.yields.expected import expect, usual_runs
@@ -260,23 +297,23 @@ class _Trial:
             {min(LARGEST_EPSILON, max(SMALLEST_EPSILON, f * epsilon)) for f in FACTORS}
         )
         groups: list[dict[tuple[str, float, int | None], Plan]] = [{}, {}, {}]
-        for name in self._names:
-            self._add(groups[0], name, epsilon, None)
+        for each in self._mechanisms:
+            self._add(groups[0], each, epsilon, None)
             for other in epsilons:
-                self._add(groups[1], name, other, None)
-            for size in SIZES:
-                self._add(groups[2], name, epsilon, size)
+                self._add(groups[1], each, other, None)
+            for size in SIZES if "max_items" in options_of(type(each)) else ():
+                self._add(groups[2], each, epsilon, size)
         # The same plan may stand in several places; it is tried once.
         plans = list(dict.fromkeys(plan for group in groups for plan in group.values()))
         runs = usual_runs(shape.used_pairs, 1)
-        step, steps = 0, runs * len(plans)
+        step = 0
 
         def tick() -> None:
             nonlocal step
             step += 1
-            tell(step, steps)
+            tell(step, runs * len(plans))
 
-        found = dict(zip(plans, expect(pairs, plans, runs, tick=tick), strict=True))
+        found = dict(zip(plans, expect(pairs, plans, runs, progress=tick), strict=True))
         first, second, third = (
             tuple(self._point(name, plan, found[plan]) for (name, _, _), plan in group.items())
             for group in groups
@@ -286,23 +323,18 @@ class _Trial:
     def _add(
         self,
         group: dict[tuple[str, float, int | None], Plan],
-        name: str,
+        tried: Mechanism,
         epsilon: float,
         size: int | None,
     ) -> None:
-        options = self._shared | {"mechanism": name}
-        if name == self._asked.mechanism:
-            options = dict(self._typed)
-        if size is not None:
-            options["max_items"] = size
-        elif name == "count-laplace":
-            options.setdefault("max_items", COUNT_LAPLACE_ITEMS)
         try:
-            plan = make_plan(epsilon=epsilon, delta=self._asked.privacy.delta, **options)
+            chosen = tried if size is None else replace(tried, max_items=size)  # type: ignore[call-arg]
+            privacy = Privacy(epsilon, self._asked.privacy.delta)
+            plan = self._asked.with_mechanism(chosen, privacy=privacy)
         except ParameterError:
             # Options that are fine as typed may not fit another epsilon or size.
             return
-        group[name, epsilon, size] = plan
+        group[tried.name, epsilon, size] = plan
 
     def _point(self, name: str, plan: Plan, found: Expected) -> Point:
         return Point(
@@ -313,26 +345,11 @@ class _Trial:
             found.error,
             found.missing,
             found.needs,
-            name == self._asked.mechanism,
+            name == self._asked.name,
         )
 
 
-def _explicit(asked: Plan, options: dict[str, Any]) -> dict[str, Any]:
-    """Options that make this plan again at another epsilon, without what a forecast cannot know."""
-    typed = {k: v for k, v in options.items() if v is not None and k not in NOT_FORECAST}
-    if options.get("prior") is not None:
-        typed = {k: v for k, v in typed.items() if k not in ("order", "expected_users")}
-    if asked.hints is not None:
-        # What auto chose here is what is planned, also where it would choose otherwise.
-        mechanism, advice = choose(asked.privacy.epsilon, asked.hints)
-        left = ("expected_users", "expected_items_per_user", "count")
-        typed = advice | {k: v for k, v in typed.items() if k not in left}
-        typed["mechanism"] = mechanism
-    typed.setdefault("mechanism", asked.mechanism)
-    return typed
-
-
-def _findings_of(made: Forecast, typed: dict[str, Any]) -> list[Finding]:
+def _findings_of(made: Forecast, typed_size: bool) -> list[Finding]:
     """What the yields say about the settings."""
     found, shape, planned = [], made.profile, made.planned
     if shape.used_users < shape.users:
@@ -350,15 +367,15 @@ def _findings_of(made: Forecast, typed: dict[str, Any]) -> list[Finding]:
             Finding(
                 False,
                 f"made-up users hold {mean:.3g} items on average, not "
-                f"items_per_user={shape.items_per_user:g}: zipf={shape.zipf:g} leaves too few that "
+                f"{shape.items_per_user:g} as asked: zipf={shape.zipf:g} leaves too few that "
                 "differ; lower it, or raise vocabulary",
             )
         )
     if made.plan.prior is not None or made.plan.public_items is not None:
-        found.append(Finding(False, "prior and public_items are not part of the forecast"))
+        found.append(Finding(False, "prior and public items are not part of the forecast"))
     if planned.released < NOTHING and not made.hopeless:
         found.append(_nothing_comes_out(made))
-    return found + _better(made, "max_items" in typed)
+    return found + _better(made, typed_size)
 
 
 def _nothing_comes_out(made: Forecast) -> Finding:
@@ -385,7 +402,11 @@ def _better(made: Forecast, typed_size: bool) -> list[Finding]:
         planned.max_items is None or typed_size or (best.max_items or 0) < planned.max_items
     ):
         more = f"{best.released:,.0f} items instead of {planned.released:,.0f}"
-        found.append(Finding(False, f"max_items={best.max_items} is expected to release {more}"))
+        found.append(
+            Finding(
+                False, f"a limit of {best.max_items} items per user is expected to release {more}"
+            )
+        )
     rival = max(made.by_mechanism, key=lambda point: point.released)
     if rival.released > least:
         more = f"{rival.released:,.0f} items instead of {planned.released:,.0f}"

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.source import Source
 from dpsu.options import number, whole_number
-from dpsu.plans.planning import DEFAULT_ITEM, DEFAULT_USER
+from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
     from dpsu.contributions.pairs import Pairs
@@ -56,21 +58,27 @@ def find_users(
     zipf: float | None,
     vocabulary: int | None,
     profile: Any,
-    options: dict[str, Any],
+    plan: Plan,
 ) -> tuple[Profile, Pairs]:
-    """The profile, and a database that has it."""
+    """The profile, and a database that has it; a corpus has the columns of the plan."""
     if users is not None:
         whole_number("users", users, 1, 2**32)
     if profile is not None:
         given = {"items_per_user": items_per_user, "zipf": zipf, "vocabulary": vocabulary}
         for name, value in given.items():
             if value is not None:
-                raise ParameterError(f"{name} is for made-up users; a profile has its own: drop it")
-        return _corpus(profile, users, options)
+                raise ParameterError(
+                    f"{{{name}}} is for made-up users; a profile has its own: drop it",
+                    **{name: ...},
+                )
+        return _corpus(Source(profile, plan.user, plan.item), users)
     if users is None or items_per_user is None:
         raise ParameterError(
-            "a forecast needs users and items_per_user, as somebody would know them who has not "
-            "seen the data, or a profile: a public corpus"
+            "a forecast needs {users} and {items_per_user}, as somebody would know them who has "
+            "not seen the data, or {profile}: a public corpus",
+            users=...,
+            items_per_user=...,
+            profile=...,
         )
     number("items_per_user", items_per_user, 1.0, 100_000.0)
     exponent = number("zipf", DEFAULT_ZIPF if zipf is None else zipf, 0.0, 5.0)
@@ -78,8 +86,10 @@ def find_users(
     whole_number("vocabulary", different, 1, 10_000_000)
     if items_per_user > different:
         raise ParameterError(
-            f"items_per_user={items_per_user:g} is above vocabulary={different:,}: nobody can hold "
-            "more different items than exist"
+            "{items_per_user} is above {vocabulary}: nobody can hold more different items than "
+            "exist",
+            items_per_user=items_per_user,
+            vocabulary=different,
         )
     return _made_up(users, float(items_per_user), exponent, different)
 
@@ -93,29 +103,21 @@ def _made_up(users: int, size: float, zipf: float, vocabulary: int) -> tuple[Pro
     with warnings.catch_warnings():
         # One item per user is what was asked for, not a mistaken column.
         warnings.simplefilter("ignore", DataWarning)
-        pairs = read_pairs(table, user="user", item="item", count="count")
+        pairs = read_pairs(Source(table, Users(), Items(repeats="count")))
     return Profile(users, size, zipf, vocabulary, used, len(pairs), len(pairs.items)), pairs
 
 
-def _corpus(profile: Any, users: int | None, options: dict[str, Any]) -> tuple[Profile, Pairs]:
+def _corpus(profile: Source, users: int | None) -> tuple[Profile, Pairs]:
     import numpy as np
 
     from dpsu.policies.order import hash_order
-    from dpsu.text.source import text_source
     from dpsu.yields.expected import holders_of, read_pairs
 
-    text = text_source(options.get("text"), options.get("tokenizer"), options.get("ngrams"))
-    pairs = read_pairs(
-        profile,
-        user=options.get("user", DEFAULT_USER),
-        item=options.get("item", DEFAULT_ITEM),
-        count=options.get("count"),
-        text=text,
-        tokenizer=options.get("tokenizer"),
-        types=(options.get("user_type"), options.get("item_type")),
-    )
+    pairs = read_pairs(profile)
     if not len(pairs):
-        raise ParameterError("profile has no rows with a user and an item to forecast from")
+        raise ParameterError(
+            "{profile} has no rows with a user and an item to forecast from", profile=...
+        )
     there = len(pairs.users)
     if users is not None and users < there:
         wanted = np.zeros(there, bool)

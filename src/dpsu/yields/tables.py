@@ -1,15 +1,24 @@
-"""Forecasts and comparisons as plain text for a terminal."""
+"""Forecasts and comparisons as plain text for a terminal, and as tables for a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpsu.showing.markup import alert, block, bullets, paragraph, table
+
 if TYPE_CHECKING:
-    from dpsu.yields.comparing import Comparison
+    from dpsu.plans.feasibility import Finding
+    from dpsu.yields.comparing import Compared, Comparison
     from dpsu.yields.forecasting import Forecast, Point
 
 BAR = 24
+NOT_PRIVATE = (
+    "NOT PRIVATE: for the data's owner only; do not publish. Options chosen by looking at this are "
+    "chosen by looking at the data."
+)
+FORECAST_HEAD = ("mechanism", "max_items", "released", "", "missing", "users needed")
+COMPARISON_HEAD = ("mechanism", "max_items", "released", "", "of bound", "missing", "users needed")
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -44,32 +53,61 @@ def bar(value: float, most: float) -> str:
 
 def forecast_text(forecast: Forecast) -> str:
     """A forecast for people to read."""
-    planned, profile = forecast.planned, forecast.profile
-    text = [f"Forecast for {profile}."]
-    text.append(f"{planned.mechanism} is expected to release {_in_words(planned)}.")
-    # Worst first: what stops a release must not be overlooked.
-    for finding in sorted(forecast.findings, key=lambda finding: not finding.stops):
+    text = [*_expected(forecast)]
+    for finding in _worst_first(forecast):
         text.append(f"{'STOP' if finding.stops else 'Note'}: {finding.text}.")
-    ordered = sorted(forecast.by_mechanism, key=lambda point: -point.released)
-    most = max(point.released for point in ordered)
+    most = max(point.released for point in forecast.by_mechanism)
     rows = [
-        (
-            f"{point.mechanism}{' (planned)' if point.planned else ''}",
-            "all" if point.max_items is None else f"{point.max_items:,}",
-            amount(point.released),
-            plus_minus(point.error),
-            f"{point.missing:.1%}",
-            "-" if point.needs is None else f"{point.needs:,}",
-            f"{bar(point.released, most):<{BAR}}",
-        )
-        for point in ordered
+        (*_point_row(point), f"{bar(point.released, most):<{BAR}}")
+        for point in _best_first(forecast)
     ]
-    head = ("mechanism", "max_items", "released", "", "missing", "users needed", "")
-    text += ["", *aligned(head, rows)]
+    text += ["", *aligned((*FORECAST_HEAD, ""), rows)]
     text += ["", "Expected items by epsilon", *_sweep(forecast.by_epsilon, "epsilon")]
     text += ["", "Expected items by max_items", *_sweep(forecast.by_max_items, "max_items")]
     text += ["", *caveats(forecast)]
     return "\n".join(text)
+
+
+def forecast_html(forecast: Forecast) -> str:
+    """A forecast for notebooks: what is expected, what is wrong with it, and all mechanisms."""
+    findings = [
+        alert("STOP", f"{finding.text}.") if finding.stops else paragraph(f"Note: {finding.text}.")
+        for finding in _worst_first(forecast)
+    ]
+    return block(
+        *map(paragraph, _expected(forecast)),
+        *findings,
+        table(FORECAST_HEAD, map(_point_row, _best_first(forecast))),
+        bullets("How to read it", caveats(forecast)),
+    )
+
+
+def _expected(forecast: Forecast) -> tuple[str, str]:
+    planned = forecast.planned
+    return (
+        f"Forecast for {forecast.profile}.",
+        f"{planned.mechanism} is expected to release {_in_words(planned)}.",
+    )
+
+
+def _worst_first(forecast: Forecast) -> list[Finding]:
+    """What stops a release must not be overlooked."""
+    return sorted(forecast.findings, key=lambda finding: not finding.stops)
+
+
+def _best_first(forecast: Forecast) -> list[Point]:
+    return sorted(forecast.by_mechanism, key=lambda point: -point.released)
+
+
+def _point_row(point: Point) -> tuple[str, ...]:
+    return (
+        f"{point.mechanism}{' (planned)' if point.planned else ''}",
+        "all" if point.max_items is None else f"{point.max_items:,}",
+        amount(point.released),
+        plus_minus(point.error),
+        f"{point.missing:.1%}",
+        "-" if point.needs is None else f"{point.needs:,}",
+    )
 
 
 def caveats(forecast: Forecast) -> list[str]:
@@ -105,31 +143,8 @@ def _sweep(points: Sequence[Point], by: str) -> list[str]:
 
 def comparison_text(comparison: Comparison) -> str:
     """A comparison for its owner to read. NOT PRIVATE, and says so first and last."""
-    from dpsu.yields.comparing import NOT_PRIVATE
-
-    privacy = comparison.privacy
-    text = [
-        NOT_PRIVATE,
-        "",
-        f"{comparison.users:,} users, {comparison.items:,} items, {comparison.pairs:,} pairs; "
-        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.4g} for each mechanism alone.",
-        f"No private mechanism can release more than {amount(comparison.bound)} items on average.",
-        "",
-    ]
-    rows = [
-        (
-            row.mechanism,
-            "all" if row.max_items is None else f"{row.max_items:,}",
-            amount(row.released) + ("" if row.averaged == "coins" else "*"),
-            plus_minus(row.error),
-            f"{row.of_bound:.1%}",
-            f"{row.missing:.1%}",
-            "-" if row.needs is None else f"{row.needs:,}",
-        )
-        for row in comparison.rows
-    ]
-    head = ("mechanism", "max_items", "released", "", "of bound", "missing", "users needed")
-    text += aligned(head, rows)
+    text = [NOT_PRIVATE, "", *_sizes(comparison), ""]
+    text += aligned(COMPARISON_HEAD, [_compared_row(row) for row in comparison.rows])
     text += ["", "Share released of the items held by at least k users (number of such items)"]
     text += _shares(
         comparison,
@@ -138,14 +153,47 @@ def comparison_text(comparison: Comparison) -> str:
     )
     text += ["", "Share released by number of holders (number of such items)"]
     text += _shares(comparison, [(str(band), band.items) for band in comparison.bands], "by_band")
-    text += [
-        "",
-        f"Coins are averaged exactly, orders and samples over {comparison.runs} keys; * averages "
-        f"{comparison.runs} whole runs.",
-        "",
-        NOT_PRIVATE,
-    ]
+    text += ["", _averages(comparison), "", NOT_PRIVATE]
     return "\n".join(text)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """A comparison for notebooks. NOT PRIVATE, and says so first."""
+    name, _, reason = NOT_PRIVATE.partition(": ")
+    return block(
+        alert(name, reason),
+        *map(paragraph, _sizes(comparison)),
+        table(COMPARISON_HEAD, map(_compared_row, comparison.rows)),
+        paragraph(_averages(comparison)),
+    )
+
+
+def _sizes(comparison: Comparison) -> tuple[str, str]:
+    privacy = comparison.privacy
+    return (
+        f"{comparison.users:,} users, {comparison.items:,} items, {comparison.pairs:,} pairs; "
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.4g} for each mechanism alone.",
+        f"No private mechanism can release more than {amount(comparison.bound)} items on average.",
+    )
+
+
+def _averages(comparison: Comparison) -> str:
+    return (
+        f"Coins are averaged exactly, orders and samples over {comparison.runs} keys; * averages "
+        f"{comparison.runs} whole runs."
+    )
+
+
+def _compared_row(row: Compared) -> tuple[str, ...]:
+    return (
+        row.mechanism,
+        "all" if row.max_items is None else f"{row.max_items:,}",
+        amount(row.released) + ("" if row.averaged == "coins" else "*"),
+        plus_minus(row.error),
+        f"{row.of_bound:.1%}",
+        f"{row.missing:.1%}",
+        "-" if row.needs is None else f"{row.needs:,}",
+    )
 
 
 def _shares(comparison: Comparison, columns: list[tuple[str, int]], part: str) -> list[str]:

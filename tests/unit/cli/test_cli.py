@@ -23,6 +23,7 @@ import pytest
 import dpsu
 from dpsu.cli import main
 from dpsu.plans.mechanisms import MECHANISMS
+from tests.support.databases import OF_PAIRS
 
 ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
 Run = Callable[..., tuple[int, str, str]]
@@ -72,7 +73,7 @@ def test_quiet_is_quiet(run: Run, data: Path) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", OF_PAIRS)
 def test_every_mechanism(run: Run, data: Path, mechanism: str) -> None:
     arguments = [
         "--mechanism",
@@ -102,7 +103,7 @@ def test_output_and_report_files(run: Run, data: Path, tmp_path: Path) -> None:
         assert (code, out) == (0, "")
         facts = json.loads(report.read_text("utf-8"))
         assert facts["released"] == 3
-        assert facts["plan"]["user"] == "who"
+        assert facts["plan"]["user"]["columns"] == "who"
     assert json.loads((tmp_path / "items.json").read_text()) == ["item 1", "item 2", "item 3"]
     assert pa.parquet.read_table(tmp_path / "items.parquet").column_names == ["what"]
     run("release", data, *COLUMNS, *PRIVACY, "--quiet", "--report", tmp_path / "words.txt")
@@ -146,17 +147,17 @@ def test_mechanisms_are_listed(run: Run) -> None:
 def test_demo_shows_a_table(run: Run) -> None:
     code, out, err = run("demo", "--users", "3000")
     assert code == 0
-    for name in MECHANISMS:
+    for name in OF_PAIRS:
         assert name in out
     assert "not private" in out
     assert err == ""
 
 
 USAGE = [
-    (["--epsilon", "0", "--delta", "1e-5"], "epsilon=0.0 is out of range"),
+    (["--epsilon", "0", "--delta", "1e-5"], "--epsilon 0.0 is out of range; it must lie between 0.0001 and 50"),
     (["--epsilon", "1"], "Missing option '--delta'"),
     (["--epsilon", "1", "--delta", "1e-5", "--mechanism", "none"], "Invalid value for '--mechanism'"),
-    (["--epsilon", "1", "--delta", "1e-5", "--passes", "2", "--mechanism", "count-gaussian"], "has no option passes"),
+    (["--epsilon", "1", "--delta", "1e-5", "--passes", "2", "--mechanism", "count-gaussian"], "count-gaussian has no option --passes, which policy-laplace"),
     (["--epsilon", "1", "--delta", "1e-5", "--item", "whta"], "did you mean 'what'"),
     (["--epsilon", "1", "--delta", "1e-5", "--output", "items.xyz"], "must end in .txt"),
 ]  # fmt: skip
@@ -257,15 +258,21 @@ def test_counts_and_choices_from_the_shell(run: Run, data: Path) -> None:
     )
     assert code == 0
     assert "auto, for" in err
+    # Who pays for estimates, or states them, wants a choice.
+    code, _, err = run("release", data, *COLUMNS, *given, "--auto-budget", "0.3")
+    assert code == 0
+    assert "auto, for" in err
     code, _, err = run("release", data, *COLUMNS, *given, "--expected-items-per-user", "4")
     assert code == 0
     assert "4 items each, as expected" in err
-    code, _, err = run("release", data, *COLUMNS, *given, "--auto-budget", "0.3")
+    code, _, err = run(
+        "release", data, *COLUMNS, *given, "--mechanism", "sieve", "--auto-budget", "0.3"
+    )
     assert code == 2
-    assert "--auto-budget is for" in err
+    assert "sieve makes no use of --auto-budget; choose auto" in err
     code, _, err = run("release", data, *COLUMNS, *given, "--memory-limit", "much")
     assert code == 2
-    assert "--memory-limit='much' is not a size" in err
+    assert "--memory-limit much is not a size" in err
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv", "parquet", "json"])
@@ -429,7 +436,12 @@ def test_ngrams_length_by_length(run: Run, posts: Path, tmp_path: Path) -> None:
     assert {"fish", "thanks for", "all the"} <= set(out.splitlines())
     assert "secret" not in out
     assert "items released by ngrams" in err
-    assert json.loads((tmp_path / "r.json").read_text())["plan"]["mechanism"] == "ngrams"
+    assert json.loads((tmp_path / "r.json").read_text())["plan"]["mechanism"]["name"] == "ngrams"
+    same = ["--mechanism", "ngrams", "--longest", "2"]
+    code, out, err = run("release", posts, *columns, *budget, *same)
+    assert code == 0
+    assert {"fish", "thanks for", "all the"} <= set(out.splitlines())
+    assert "items released by ngrams" in err
     code, out, err = run("ngrams", posts, *columns, *budget, "--dry-run", "--shares", "1,1,1")
     assert (code, err) == (0, "")
     assert "length 3        share 0.3333" in out
@@ -439,8 +451,11 @@ def test_ngrams_length_by_length(run: Run, posts: Path, tmp_path: Path) -> None:
     ("options", "told"),
     [
         (["release", "--text", "body", "--ngrams", "3-1"], "begins above its end"),
-        (["release", "--text", "bdy"], "with text= (--text)"),
-        (["release", "--tokenizer", "words"], "tokenizer is for texts"),
+        (["release", "--text", "bdy"], "name the right one with --text"),
+        (
+            ["release", "--tokenizer", "words"],
+            "--tokenizer is for texts: name their column with --text",
+        ),
         (["ngrams", "--text", "body", "--shares", "x"], "is not a list of numbers"),
         (["ngrams", "--text", "body", "--shares", "1,2"], "one for each length up to 3"),
         (["ngrams", "--text", "body", "--tokenizer", "lines"], "makes no n-grams"),

@@ -728,7 +728,7 @@ def test_no_items_are_explained(tmp_path: Path) -> None:
          "--max-items", "1", "--epsilon", "1", "--delta", "1e-6", "--report", str(report)],
         capture_output=True, check=True, text=True, timeout=LONGEST,
     )  # fmt: skip
-    plan = dpsu.plan(mechanism="count-laplace", max_items=1, epsilon=1, delta=1e-6)
+    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.CountLaplace(max_items=1))
     weight = plan.needed[0.5]
     assert weight is not None
     needs = f"An item needs {-int(-weight // 1):,} users who hold it, to be released with "

@@ -11,7 +11,7 @@ import pytest
 
 import dpsu
 from dpsu.contributions import interning
-from dpsu.contributions.cells import Column
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.interning import Interner
 from dpsu.errors import DataError
 from dpsu.kernels.hashing import hash_word

@@ -24,8 +24,9 @@ import pytest
 import dpsu
 from dpsu.contributions.pairs import intern
 from dpsu.inputs.reading import read
-from dpsu.plans.mechanisms import MECHANISMS
 from dpsu.randomness.keys import Key
+from tests.support import flat
+from tests.support.databases import OF_PAIRS
 
 KEY = Key.from_insecure_seed(0)
 
@@ -136,11 +137,11 @@ def options_of(mechanism: str) -> dict[str, Any]:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_release(form: str, kind: str, tmp_path: Path) -> None:
     rows = make_rows(kind)
-    for mechanism in MECHANISMS:
+    for mechanism in OF_PAIRS:
         options = SETTINGS | options_of(mechanism) | {"mechanism": mechanism}
-        expected = dpsu.release(arrow(rows), **options)
+        expected = flat.release(arrow(rows), **options)
         assert len(expected) > 3
-        given = dpsu.release(FORMS[form](rows, tmp_path), **options)
+        given = flat.release(FORMS[form](rows, tmp_path), **options)
         if kind == "int" and form in UNTYPED:
             # The same items, as text.
             assert sorted(given.items) == sorted(str(i) for i in expected.items)
@@ -152,15 +153,15 @@ def test_every_form_gives_the_same_release(form: str, kind: str, tmp_path: Path)
 def test_every_form_keeps_to_a_declared_type(form: str, tmp_path: Path) -> None:
     rows = make_rows("int")
     options: dict[str, Any] = SETTINGS | {"mechanism": "policy-gaussian", "max_items": 6}
-    expected = dpsu.release(arrow(rows), **options)
+    expected = flat.release(arrow(rows), **options)
     assert len(expected) > 3
     for type_ in ("integer", "text"):
-        given = dpsu.release(
+        given = flat.release(
             FORMS[form](rows, tmp_path), user_type=type_, item_type=type_, **options
         )
         wanted = expected.items if type_ == "integer" else sorted(map(str, expected.items))
         assert given.items == tuple(wanted)
-        assert given.plan.item_type == given.plan.user_type == type_
+        assert given.plan.item.type == given.plan.user.type == type_
         assert dpsu.Plan.from_json(given.plan.to_json()) == given.plan
 
 
@@ -168,17 +169,17 @@ def test_sets_of_items_one_per_user() -> None:
     """Ids of listed users are drawn from the key, so only order-free mechanisms must agree."""
     held = mapping(make_rows("text"))
     options = SETTINGS | {"mechanism": "weighted-gaussian", "max_items": 100}
-    expected = dpsu.release(held, **options)
-    assert dpsu.release(list(held.values()), **options).items == expected.items
-    assert dpsu.release([set(items) for items in held.values()], **options).items == expected.items
-    again = [dpsu.release(list(held.values()), **SETTINGS).items for _ in range(2)]
+    expected = flat.release(held, **options)
+    assert flat.release(list(held.values()), **options).items == expected.items
+    assert flat.release([set(items) for items in held.values()], **options).items == expected.items
+    again = [flat.release(list(held.values()), **SETTINGS).items for _ in range(2)]
     assert again[0] == again[1]
 
 
-def test_local_counts_in_every_form(tmp_path: Path) -> None:
+def test_repeats_in_every_form(tmp_path: Path) -> None:
     rows = make_rows("text")
     options = SETTINGS | {"mechanism": "greedy"}
-    repeated = dpsu.release(arrow(rows), **options)
+    repeated = flat.release(arrow(rows), **options)
     counted = (
         arrow(rows)
         .select(["user", "item"])
@@ -186,31 +187,31 @@ def test_local_counts_in_every_form(tmp_path: Path) -> None:
         .aggregate([([], "count_all")])
     )
     counted = counted.rename_columns(["user", "item", "n"])
-    assert dpsu.release(counted, count="n", **options).items == repeated.items
+    assert flat.release(counted, count="n", **options).items == repeated.items
     path = tmp_path / "counted.csv"
     pa.csv.write_csv(counted, path)
-    assert dpsu.release(path, count="n", **options).items == repeated.items
+    assert flat.release(path, count="n", **options).items == repeated.items
     nested: dict[str, dict[str, int]] = {}
     for user, item, n in zip(*(counted[c].to_pylist() for c in ("user", "item", "n")), strict=True):
         nested.setdefault(user, {})[item] = n
-    assert dpsu.release(nested, **options).items == repeated.items
-    assert dpsu.release(arrow(sorted(set(rows))), **options).items != repeated.items
+    assert flat.release(nested, **options).items == repeated.items
+    assert flat.release(arrow(sorted(set(rows))), **options).items != repeated.items
 
 
 def test_other_integer_types_and_columns() -> None:
     rows = make_rows("int")
-    expected = dpsu.release(arrow(rows), **SETTINGS)
+    expected = flat.release(arrow(rows), **SETTINGS)
     for type_ in (pa.int16(), pa.int32(), pa.uint64()):
         table = pa.table(
             {"who": arrow(rows)["user"].cast(type_), "what": arrow(rows)["item"].cast(type_)}
         )
-        assert dpsu.release(table, user="who", item="what", **SETTINGS).items == expected.items
+        assert flat.release(table, user="who", item="what", **SETTINGS).items == expected.items
 
 
 def test_unicode_forms_of_one_text_are_one_item() -> None:
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     data = {u: [composed if u % 2 else decomposed] for u in range(60)}
-    result = dpsu.release(data, epsilon=1, delta=1e-3, **SURE)
+    result = flat.release(data, epsilon=1, delta=1e-3, **SURE)
     assert result.items == (composed,)
 
 
@@ -218,14 +219,14 @@ def test_csv_words_that_other_readers_take_for_missing(tmp_path: Path) -> None:
     path = tmp_path / "words.csv"
     words = ["NA", "null", "nan", "None", "1.0", "007", "true", '""']
     path.write_text("user,item\n" + "".join(f"{u},{w}\n" for u in range(200) for w in words))
-    result = dpsu.release(path, epsilon=2, delta=1e-3, **SURE)
+    result = flat.release(path, epsilon=2, delta=1e-3, **SURE)
     assert set(result.items) == {*words[:-1], ""}
 
 
 def test_public_items_and_priors_in_every_form(tmp_path: Path) -> None:
     rows = make_rows("text")
     known = ["ítem 1", "ítem 2", "nobody holds this"]
-    expected = dpsu.release(rows, public_items=known, **SETTINGS)
+    expected = flat.release(rows, public_items=known, **SETTINGS)
     assert set(known) <= set(expected.items)
     assert expected.items == tuple(sorted(expected.items, key=lambda s: str(s).encode()))
     (tmp_path / "known.txt").write_text("\n".join(known) + "\n", encoding="utf-8")
@@ -236,16 +237,16 @@ def test_public_items_and_priors_in_every_form(tmp_path: Path) -> None:
         pd.DataFrame({"item": known}),
         set(known),
     ):
-        assert dpsu.release(rows, public_items=form, **SETTINGS).items == expected.items
+        assert flat.release(rows, public_items=form, **SETTINGS).items == expected.items
 
     prior = {f"ítem {k}": 100.0 / (k + 1) for k in range(50)}
     greedy = SETTINGS | {"mechanism": "greedy"}
-    expected = dpsu.release(rows, prior=prior, **greedy)
+    expected = flat.release(rows, prior=prior, **greedy)
     frame = pl.DataFrame({"item": list(prior), "holders": list(prior.values())})
     frame.write_csv(tmp_path / "prior.csv")
     frame.write_parquet(tmp_path / "prior.parquet")
     for form in (frame, frame.to_pandas(), tmp_path / "prior.csv", tmp_path / "prior.parquet"):
-        result = dpsu.release(rows, prior=form, **greedy)
+        result = flat.release(rows, prior=form, **greedy)
         assert result.items == expected.items
         assert result.plan == expected.plan
 
@@ -254,21 +255,18 @@ def test_public_items_are_removed_before_bounding() -> None:
     """Known items must not use up a user's places: with them gone, every unknown item has room."""
     known = [f"k{k}" for k in range(9)]
     data = {u: [*known, "unknown"] for u in range(300)}
-    result = dpsu.release(data, epsilon=1, delta=1e-3, max_items=1, public_items=known, **SURE)
+    result = flat.release(data, epsilon=1, delta=1e-3, max_items=1, public_items=known, **SURE)
     assert set(result.items) == {*known, "unknown"}
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", OF_PAIRS)
 def test_public_items_come_out_whoever_holds_them(mechanism: str) -> None:
     """All of them and nothing of one user, whether nobody, one user or everybody holds them."""
     known = ["nobody's", "one user's", "everybody's"]
     data = {u: ["everybody's", f"own {u}"] for u in range(20)}
     for more in ([], ["one user's"]):
         data[7] = ["everybody's", "own 7", *more]
-        result = dpsu.release(
-            data, epsilon=1, delta=1e-9, mechanism=mechanism, max_items=2, public_items=known,
-            insecure_seed=1,
-        )  # fmt: skip
+        result = dpsu.release(data, epsilon=1, delta=1e-9, mechanism=dpsu.mechanism(mechanism, max_items=2), public_items=known, insecure_seed=1)  # fmt: skip
         assert result.items == tuple(sorted(known))
 
 
@@ -276,11 +274,11 @@ def test_integer_items_take_public_items_and_priors_as_text(tmp_path: Path) -> N
     rows = make_rows("int")
     (tmp_path / "known.txt").write_text("1\n2\n999\n")
     options = SETTINGS | {"item_type": "integer"}
-    result = dpsu.release(rows, public_items=tmp_path / "known.txt", **options)
+    result = flat.release(rows, public_items=tmp_path / "known.txt", **options)
     assert {1, 2, 999} <= set(result.items)
     assert all(isinstance(item, int) for item in result.items)
     with pytest.raises(dpsu.DataError, match="public_items"):
-        dpsu.release(rows, public_items=["x"], **options)
+        flat.release(rows, public_items=["x"], **options)
 
 
 def test_public_files_are_not_guessed_either(tmp_path: Path) -> None:
@@ -290,13 +288,13 @@ def test_public_files_are_not_guessed_either(tmp_path: Path) -> None:
         ("known.jsonl", '{"item": "007"}\n'), ("known.txt", "007\n"),
     ):  # fmt: skip
         (tmp_path / name).write_text(content)
-        result = dpsu.release(data, epsilon=1, delta=1e-5, public_items=tmp_path / name, **SURE)
+        result = flat.release(data, epsilon=1, delta=1e-5, public_items=tmp_path / name, **SURE)
         assert result.items == ("007", "b")
 
 
 def test_public_items_of_one_number_are_one_item() -> None:
     data = {u: [7, 8] for u in range(300)}
-    result = dpsu.release(
+    result = flat.release(
         data, epsilon=1, delta=1e-5, public_items=["007", "7"], item_type="integer", **SURE
     )
     assert result.items == (7, 8)
@@ -313,17 +311,17 @@ def test_integer_ids_by_table_or_by_hash_map_are_the_same(spread: int) -> None:
     wide = pa.table({"user": users * spread, "item": items})
     for mechanism in ("policy-gaussian", "greedy"):
         options = SETTINGS | {"mechanism": mechanism}
-        expected = dpsu.release(as_text, **options)
+        expected = flat.release(as_text, **options)
         assert len(expected) > 3
-        assert {str(i) for i in dpsu.release(wide, **options).items} == set(expected.items)
+        assert {str(i) for i in flat.release(wide, **options).items} == set(expected.items)
         if spread == 1:
-            assert {str(i) for i in dpsu.release(narrow, **options).items} == set(expected.items)
+            assert {str(i) for i in flat.release(narrow, **options).items} == set(expected.items)
 
 
 def test_integers_at_the_ends_of_their_range() -> None:
     ends = [-(2**63), 2**63 - 1, 0]
     data = pa.table({"user": [u for u in range(200) for _ in ends], "item": ends * 200})
-    assert dpsu.release(data, epsilon=2, delta=1e-5, **SURE).items == tuple(sorted(ends))
+    assert flat.release(data, epsilon=2, delta=1e-5, **SURE).items == tuple(sorted(ends))
 
 
 def test_items_stay_with_their_users_whatever_length_things_claim() -> None:
@@ -332,7 +330,7 @@ def test_items_stay_with_their_users_whatever_length_things_claim() -> None:
     data = {"x": frame, "alice": ["a1", "a2"], "odd": np.array(5), "bob": ["b1", "b2"], "t": str}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)
-        rows = read(data, user="user", item="item", count=None, counted=False, key=KEY)
+        rows = read(data, user="user", item="item", count=None, with_repeats=False, key=KEY)
         (part,) = rows.parts
         users, items, _ = part()
     held = set(zip(users.to_pylist(), items.to_pylist(), strict=True))
@@ -347,7 +345,7 @@ def test_private_data_given_as_public_are_refused(tmp_path: Path) -> None:
     for public in (path, str(path), linked, hard):
         for option in ("public_items", "prior"):
             with pytest.raises(dpsu.ParameterError, match=f"{option} is the file of the private"):
-                dpsu.release(path, epsilon=1, delta=1e-6, **{option: public})  # type: ignore[arg-type]
+                flat.release(path, epsilon=1, delta=1e-6, mechanism="greedy", **{option: public})
     with path.open() as stdin:
         done = subprocess.run(
             [sys.executable, "-m", "dpsu", "release", "-", "--epsilon", "1", "--delta", "1e-6",
@@ -362,7 +360,13 @@ def test_floats_that_are_no_integers_are_no_users() -> None:
     """Cut to integers, 1.2 and 1.7 would be one user."""
     table = pa.table({"user": [1.2, 1.7, 2.0, None], "item": ["a"] * 4})
     rows = read(
-        table, user="user", item="item", count=None, counted=False, key=KEY, types=("integer", None)
+        table,
+        user="user",
+        item="item",
+        count=None,
+        with_repeats=False,
+        key=KEY,
+        types=("integer", None),
     )
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

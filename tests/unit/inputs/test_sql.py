@@ -18,7 +18,7 @@ from dpsu.inputs import sql
 from dpsu.inputs.reading import wanted
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, assert_clean, chain
-from tests.support import servers
+from tests.support import flat, servers
 from tests.unit.inputs.test_inputs import SETTINGS, arrow, make_rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,9 +81,9 @@ def test_a_query_gives_the_release_of_its_rows(source: Sources, kind: str, value
     query = dpsu.Query(source(kind), f'select item, 1 as other, "user" from {values}s -- all;\n')
     for mechanism in ("sieve", "policy-gaussian", "greedy"):
         options = SETTINGS | {"mechanism": mechanism}
-        expected = dpsu.release(arrow(rows), **options)
+        expected = flat.release(arrow(rows), **options)
         assert len(expected) > 3
-        assert dpsu.release(query, **options).items == expected.items
+        assert flat.release(query, **options).items == expected.items
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,15 +91,15 @@ def test_counts_texts_and_grams_of_a_query(source: Sources, kind: str) -> None:
     rows = make_rows("text")
     grouped = 'select "user", item, count(*) as n from texts group by 1, 2'
     options = SETTINGS | {"mechanism": "greedy"}
-    found = dpsu.release(dpsu.Query(source(kind), grouped), count="n", **options)
-    assert found.items == dpsu.release(arrow(rows), **options).items
+    found = flat.release(dpsu.Query(source(kind), grouped), count="n", **options)
+    assert found.items == flat.release(arrow(rows), **options).items
     told = dpsu.Query(source(kind), "select \"user\", item || ' again' as body from texts")
     table = pa.table({"user": [u for u, _ in rows], "body": [f"{i} again" for _, i in rows]})
-    words = dpsu.release(told, text="body", ngrams="1-2", **SETTINGS)
+    words = flat.release(told, text="body", ngrams="1-2", **SETTINGS)
     assert len(words) > 3
-    assert words.items == dpsu.release(table, text="body", ngrams="1-2", **SETTINGS).items
-    grams = dpsu.ngrams(told, text="body", longest=2, **SETTINGS)
-    assert grams.items == dpsu.ngrams(table, text="body", longest=2, **SETTINGS).items
+    assert words.items == flat.release(table, text="body", ngrams="1-2", **SETTINGS).items
+    grams = flat.ngrams(told, text="body", longest=2, **SETTINGS)
+    assert grams.items == flat.ngrams(table, text="body", longest=2, **SETTINGS).items
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,7 +115,7 @@ def test_a_server_that_stops_in_the_middle_is_named() -> None:
         if uri is None:
             pytest.skip(servers.MISSING)
         many = "select i::text as u, 'x' as i from generate_series(1, 30000000) i"
-        tables = dpsu.Query(uri, many).tables(wanted("u", "i", None))
+        tables = dpsu.Query(uri, many)._tables(wanted("u", "i", None))
         assert len(next(tables)()) == 0
         assert len(next(tables)()) > 0
     with pytest.raises(dpsu.DataError, match="server went away"):
@@ -131,7 +131,7 @@ def test_results_are_streamed(source: Sources, kind: str) -> None:
         "import os, resource, sys, dpsu, pyarrow\n"
         "from dpsu.inputs.reading import wanted\n"
         "query = dpsu.Query(os.environ['SOURCE'], sys.argv[1])\n"
-        "sizes = [len(read()) for read in query.tables(wanted('u', 'i', None))]\n"
+        "sizes = [len(read()) for read in query._tables(wanted('u', 'i', None))]\n"
         "print(len(sizes), sum(sizes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     peaks = []
@@ -184,7 +184,7 @@ def test_errors_name_the_mistake_and_no_value(
 
 
 def rows_of_leaky(uri: str) -> int:
-    read = dpsu.Query(uri, "select person, thing from leaky").tables(
+    read = dpsu.Query(uri, "select person, thing from leaky")._tables(
         wanted("person", "thing", None)
     )
     return sum(len(table()) for table in read)

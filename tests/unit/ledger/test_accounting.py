@@ -18,13 +18,15 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.engines import local
-from dpsu.ledger.accounting import Cost, Shift, cost_of, total
-from dpsu.ngrams import plan_ngrams
+from dpsu.inputs.columns import Items, Users
+from dpsu.ledger.accounting import Cost, cost_of, total
 from dpsu.plans.auto import Hints
+from dpsu.plans.planning import make_plan
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.shifts import Shift
 from dpsu.randomness import coins, noise
-from tests.support import reference
+from tests.support import flat, reference
 
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
 GAUSSIAN: list[dict[str, Any]] = [
@@ -51,7 +53,7 @@ OTHERS: list[dict[str, Any]] = [
 def test_one_gaussian_release_costs_no_more_than_it_says(
     options: dict[str, Any], privacy: tuple[float, float]
 ) -> None:
-    plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], **options)
+    plan = flat.plan(epsilon=privacy[0], delta=privacy[1], **options)
     cost = cost_of(plan)
     assert cost.shift is not None
     found = float(total([cost]).gaussian_delta(privacy[0]))
@@ -62,7 +64,7 @@ def test_one_gaussian_release_costs_no_more_than_it_says(
 
 @pytest.mark.parametrize("options", JOINT)
 def test_joint_plans_are_taken_apart(options: dict[str, Any]) -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-6, **options)
+    plan = flat.plan(epsilon=1, delta=1e-6, **options)
     shift = cost_of(plan).shift
     assert plan.theorem == "gaussian-joint"
     assert shift is not None
@@ -78,18 +80,18 @@ class Drawn:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.coins: list[float] = []
         self.noise: list[tuple[str, float]] = []
-        toss, rounded = coins.toss, noise.Noise.rounded
+        flip_coins, rounded = coins.flip_coins, noise.Noise.rounded
 
-        def tossed(curve: Any, *given: Any) -> Any:
+        def flipped(curve: Any, *given: Any) -> Any:
             self.coins.append(curve.scale)
-            return toss(curve, *given)
+            return flip_coins(curve, *given)
 
         def drawn(self_: noise.Noise, round_: int, scale: float) -> Any:
             self.noise.append((self_._purpose, scale))
             return rounded(self_, round_, scale)
 
-        monkeypatch.setattr(coins, "toss", tossed)
-        monkeypatch.setattr(local, "toss", tossed)
+        monkeypatch.setattr(coins, "flip_coins", flipped)
+        monkeypatch.setattr(local, "flip_coins", flipped)
         monkeypatch.setattr(noise.Noise, "rounded", drawn)
 
     def squared(self, norm: Fraction, unit: int, counted: int) -> Fraction:
@@ -134,7 +136,7 @@ def test_the_account_has_all_noise_that_is_drawn(
     """The squared shift against the scales that the engine hands to coins and noise."""
     drawn = Drawn(monkeypatch)
     more = {} if counted is None else {"counts": True, "counts_items": counted}
-    made = dpsu.release(HELD, epsilon=2, delta=1e-4, **(options | more))
+    made = flat.release(HELD, epsilon=2, delta=1e-4, **(options | more))
     shift = cost_of(made.plan).shift
     assert shift is not None
     assert len([1 for purpose, _ in drawn.noise if purpose == "count"]) == (counted is not None)
@@ -143,20 +145,26 @@ def test_the_account_has_all_noise_that_is_drawn(
     assert expected <= Fraction(shift.squared) <= expected * (1 + Fraction(1, 10**9))
     # And the noise of the selection is enough for its own share.
     split = dict(made.plan.delta_split)
-    spent = 0.0 if made.plan.counts is None else made.plan.counts.epsilon
+    spent = 0.0 if made.plan.noisy_counts is None else made.plan.noisy_counts.epsilon
     if "noise" in split:
         drawn.noise = [draw for draw in drawn.noise if draw[0] != "count"]
         alone = drawn.squared(norm, 1 << 20, 0)
         assert reference.hockey_stick(2 - spent, alone) <= split["noise"]
-    if made.plan.counts is not None:
-        counts = Fraction(counted or 0) / Fraction(made.plan.counts.scale) ** 2
+    if made.plan.noisy_counts is not None:
+        counts = Fraction(counted or 0) / Fraction(made.plan.noisy_counts.scale) ** 2
         assert reference.hockey_stick(spent, counts) <= split["counts"]
 
 
 def test_the_account_of_grams_has_all_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Drawn(monkeypatch)
     posts = dict.fromkeys(range(60), "the cat sat on the mat")
-    made = dpsu.ngrams(posts, text="post", epsilon=2, delta=1e-4, longest=3, shares=(1, 3, 2))
+    made = dpsu.release(
+        posts,
+        epsilon=2,
+        delta=1e-4,
+        item=dpsu.Tokens("post"),
+        mechanism=dpsu.NGrams(longest=3, shares=(1, 3, 2)),
+    )
     shift = cost_of(made.plan).shift
     assert shift is not None
     assert len(drawn.coins) == 3
@@ -167,16 +175,19 @@ def test_the_account_of_grams_has_all_lengths(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("options", OTHERS)
 def test_other_noise_is_added_up(options: dict[str, Any]) -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-6, **options)
+    plan = flat.plan(epsilon=1, delta=1e-6, **options)
     assert cost_of(plan) == Cost(Privacy(1.0, 1e-6))
 
 
 def test_plans_chosen_from_the_data_have_no_gaussian_account() -> None:
     data = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(300)}
     given: dict[str, Any] = {"epsilon": 2, "delta": 1e-5}
-    estimated = dpsu.plan(mechanism="auto", hints=Hints(50_000, 30.0, 0.2, 1e-6), **given)
-    assert estimated.mechanism == "sieve"
-    selected = dpsu.select(data, [SURE], **given).plan
+    estimated = make_plan(
+        Privacy(2.0, 1e-5), dpsu.Auto(budget=0.1), Users(), Items(),
+        hints=Hints(50_000, 30.0, 0.2, 1e-6),
+    )  # fmt: skip
+    assert estimated.name == "sieve"
+    selected = flat.select(data, [SURE], **given).plan
     for plan in (estimated, selected):
         assert cost_of(plan) == Cost(Privacy(2.0, 1e-5))
     for mechanism in (estimated.mechanism, selected.mechanism):
@@ -184,7 +195,9 @@ def test_plans_chosen_from_the_data_have_no_gaussian_account() -> None:
 
 
 def test_grams_are_gaussian() -> None:
-    plan = plan_ngrams(text="body", epsilon=1, delta=1e-6, longest=3)
+    plan = dpsu.plan(
+        epsilon=1, delta=1e-6, item=dpsu.Tokens("body"), mechanism=dpsu.NGrams(longest=3)
+    )
     assert float(total([cost_of(plan)]).gaussian_delta(1.0)) == pytest.approx(1e-6, rel=0.01)
 
 
@@ -235,7 +248,7 @@ def test_both_kinds_together() -> None:
 
 def test_two_releases_of_a_small_database_stay_within_the_account() -> None:
     """Every output of two weighted Gaussian releases, with and without one user, exactly."""
-    plan = dpsu.plan(epsilon=1, delta=1e-3, max_items=4, **SURE)
+    plan = flat.plan(epsilon=1, delta=1e-3, max_items=4, **SURE)
     account = total([cost_of(plan)] * 2)
     for held in (1, 3, 40, 150):  # by how many others, of one item each
         for novel in range(4):
@@ -323,7 +336,9 @@ def test_the_promise_is_needed_and_three_times_delta_do_without_it() -> None:
 def test_the_account_has_the_worst_number_of_novel_items(
     mechanism: str, privacy: tuple[float, float]
 ) -> None:
-    plan = dpsu.plan(epsilon=privacy[0], delta=privacy[1], mechanism=mechanism, max_items=100)
+    plan = dpsu.plan(
+        epsilon=privacy[0], delta=privacy[1], mechanism=dpsu.mechanism(mechanism, max_items=100)
+    )
     shift = cost_of(plan).shift
     assert shift is not None
     assert isinstance(plan.curve, Gaussian)
@@ -335,16 +350,23 @@ def test_the_account_has_the_worst_number_of_novel_items(
 def test_plans_of_seeded_grams_carry_no_guarantee() -> None:
     posts = dict.fromkeys(range(60), "the cat sat")
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
-        made = dpsu.ngrams(posts, text="post", epsilon=2, delta=1e-4, insecure_seed=np.int8(3))  # type: ignore[arg-type]
+        made = dpsu.release(
+            posts,
+            epsilon=2,
+            delta=1e-4,
+            item=dpsu.Tokens("post"),
+            insecure_seed=np.int8(3),  # type: ignore[arg-type]
+            mechanism=dpsu.NGrams(),
+        )
     assert not made.private
     assert made.plan.insecure_seed == 3
 
 
 @pytest.mark.parametrize("max_items", [1, 100, 100_000])
 def test_reroute_is_proved_for_as_many_users_as_rounding_allows(max_items: int) -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism="reroute", max_items=max_items)
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Reroute(max_items=max_items))
     # Of every user, rounding adds at most this to the norm: sqrt(max_items) units, and a few more.
     most = plan.max_users * math.sqrt(max_items) * 2.0**-plan.policy.fraction_bits
     assert most <= 2.0**-12
     with pytest.raises(dpsu.ParameterError, match="cutoff"):
-        dpsu.plan(epsilon=1, delta=1e-5, mechanism="reroute", cutoff=2.0**25)
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Reroute(cutoff=2.0**25))

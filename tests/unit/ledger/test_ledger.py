@@ -29,11 +29,13 @@ from dpsu.ledger.ledger import Ledger
 from dpsu.privacy.guarantee import Privacy
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, table
+from tests.support import flat
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[3]
 VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(500)}
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
+RUN = "5e" * 16
 
 
 @pytest.fixture
@@ -42,9 +44,9 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def charge(ledger: Ledger, times: int = 1, **options: Any) -> None:
-    with ledger.spending("visits", budget=(3, 1e-5)) as open_:
+    with ledger.dataset("visits", budget=(3, 1e-5)) as open_:
         for _ in range(times):
-            open_.charge(dpsu.plan(**({"epsilon": 1, "delta": 1e-6} | options)))
+            open_.charge(flat.plan(**({"epsilon": 1, "delta": 1e-6} | options)), run=RUN)
 
 
 # What the ledger allows, refuses and says.
@@ -72,18 +74,22 @@ def test_releases_are_charged_until_both_accounts_are_full(ledger: Ledger) -> No
 
 def test_budgets_are_set_once_and_changed_on_purpose(ledger: Ledger) -> None:
     with pytest.raises(dpsu.ParameterError, match="has no dataset 'visits'; a new one needs"):
-        ledger.spending("visits").charge(dpsu.plan(epsilon=1, delta=1e-6))
+        ledger.dataset("visits").charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     charge(ledger)
-    ledger.spending("visits").charge(dpsu.plan(epsilon=1, delta=1e-6))
+    ledger.dataset("visits").charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     for budget in ((4, 1e-5), (3, 1e-6)):
         with pytest.raises(dpsu.ParameterError, match=r"is \(3, 1e-05\); to change it, say dpsu"):
-            ledger.spending("visits", budget=budget).charge(dpsu.plan(epsilon=1, delta=1e-6))
+            ledger.dataset("visits", budget=budget).charge(
+                dpsu.plan(epsilon=1, delta=1e-6), run=RUN
+            )
     with pytest.raises(dpsu.ParameterError, match="did you mean 'visits'"):
-        ledger.spending("vists").charge(dpsu.plan(epsilon=1, delta=1e-6))
+        ledger.dataset("vists").charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     ledger.set_budget("visits", (1.5, 1e-5))
     assert ledger.account("visits").budget == Privacy(1.5, 1e-5)
     with pytest.raises(dpsu.BudgetError):
-        ledger.spending("visits").charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+        ledger.dataset("visits").charge(
+            dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"), run=RUN
+        )
     with pytest.raises(dpsu.ParameterError, match="has no dataset"):
         ledger.set_budget("else", (3, 1e-5))
     assert len(ledger.account("visits").releases) == 2
@@ -102,7 +108,7 @@ def test_what_has_no_guarantee_is_not_recorded(ledger: Ledger, options: dict[str
         {"mechanism": "greedy", "calibration": "paper", "allow_unproven": True},
     ]
     with pytest.raises(dpsu.ParameterError, match="this release has none"):
-        dpsu.select(
+        flat.select(
             VISITS, candidates, epsilon=1, delta=1e-6, ledger=ledger, dataset="v", budget=(3, 1e-5)
         )
     assert not ledger.path.exists()
@@ -111,9 +117,9 @@ def test_what_has_no_guarantee_is_not_recorded(ledger: Ledger, options: dict[str
 def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
     book = tmp_path / "ledger.db"
     for options, words in (
-        ({"dataset": "visits"}, "goes with the file of a ledger"),
-        ({"budget": (1, 1e-5)}, "goes with the file of a ledger"),
-        ({"ledger": book}, "a ledger needs dataset"),
+        ({"ledger": book}, "needs the name under which releases add up: ledger=dpsu.Ledger"),
+        ({"ledger": str(book)}, "needs the name under which releases add up: ledger=dpsu.Ledger"),
+        ({"ledger": Ledger(book)}, "needs the name under which releases add up: ledger=dpsu.Led"),
         ({"ledger": book, "dataset": ""}, "1 to 200 characters"),
         ({"ledger": book, "dataset": "a\nb"}, "printable"),
         ({"ledger": book, "dataset": "a "}, "printable"),
@@ -127,21 +133,20 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
         ({"ledger": 5, "dataset": "a"}, "name of a file, not a int"),
         ({"ledger": b"ledger.db", "dataset": "a"}, "name of a file, not a bytes"),
         ({"ledger": "a\0b", "dataset": "a"}, "not a valid file name"),
-        ({"ledger": book, "dataset": "a", "budget": (3, 1e-5), "progress": 5}, "not a function"),
-        ({"ledger": Ledger(book).spending("a"), "dataset": "b"}, "drop dataset"),
+        ({"ledger": book, "dataset": "a", "budget": (3, 1e-5), "progress": 5}, "neither a function"),
     ):  # fmt: skip
         with pytest.raises(dpsu.ParameterError, match=words):
-            dpsu.release(VISITS, epsilon=1, delta=1e-6, **options)
+            flat.release(VISITS, epsilon=1, delta=1e-6, **options)
     given: dict[str, Any] = {"ledger": book, "dataset": "a", "budget": (3, 1e-5), "delta": 1e-6}
     too_large: list[Any] = [10**400, -(10**400), 10**9999, Fraction(10**400), math.nan]
     for epsilon in too_large:
         with pytest.raises(dpsu.ParameterError, match=r"epsilon=.{0,99} is "):
-            dpsu.release(VISITS, epsilon=epsilon, **given)
+            flat.release(VISITS, epsilon=epsilon, **given)
     for size in (10**400, 10**9999):
         with pytest.raises(dpsu.ParameterError, match=r"max_items=.{0,99} is "):
-            dpsu.release(VISITS, epsilon=1, max_items=size, **given)
-    with pytest.raises(dpsu.ParameterError, match="not a function"):
-        dpsu.ngrams(VISITS, text="t", epsilon=1, progress=5, **given)  # type: ignore[arg-type]
+            flat.release(VISITS, epsilon=1, max_items=size, **given)
+    with pytest.raises(dpsu.ParameterError, match="neither a function"):
+        flat.ngrams(VISITS, text="t", epsilon=1, progress=5, **given)
     assert not book.exists()
     for wrong in (["a"], None, 5):
         with pytest.raises(dpsu.ParameterError, match="1 to 200 characters"):
@@ -154,38 +159,58 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
 def test_every_way_to_release_is_charged(ledger: Ledger) -> None:
     given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (20, 1e-3)}
     privacy: dict[str, Any] = {"epsilon": 3, "delta": 1e-5}
-    assert len(dpsu.release(VISITS, **privacy, **SURE, **given)) == 2
-    dpsu.ngrams(
+    assert len(flat.release(VISITS, **privacy, **SURE, **given)) == 2
+    flat.ngrams(
         {u: " ".join(i) for u, i in VISITS.items()}, text="t", longest=1, **privacy, **given
     )
-    dpsu.select(VISITS, [SURE], **privacy, **given)
-    dpsu.release(VISITS, mechanism="auto", auto_budget=0.1, **privacy, **given)
+    flat.select(VISITS, [SURE], **privacy, **given)
+    flat.release(VISITS, mechanism="auto", auto_budget=0.1, **privacy, **given)
     entries = ledger.account("visits").releases
     assert [e.mechanism for e in entries] == ["weighted-gaussian", "ngrams", "select", "auto"]
     assert [e.cost.shift is None for e in entries] == [False, False, True, True]
     assert {e.state for e in entries} == {"done"}
     assert {e.cost.privacy for e in entries} == {Privacy(3.0, 1e-5)}
-    assert dpsu.Plan.from_json(str(entries[0].plan)) == dpsu.plan(**privacy, **SURE)
+    assert dpsu.Plan.from_json(str(entries[0].plan)) == flat.plan(**privacy, **SURE)
 
 
 def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) -> None:
     given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
     with pytest.raises(dpsu.DataError):
-        dpsu.release([("a", 1), ("b", 0.5)], epsilon=1, delta=1e-6, strict=True, **given)
-    with contextlib.suppress(ZeroDivisionError), ledger.spending("visits") as open_:
+        flat.release([("a", 1), ("b", 0.5)], epsilon=1, delta=1e-6, strict=True, **given)
+    with contextlib.suppress(ZeroDivisionError), ledger.dataset("visits") as open_:
         dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
         _ = 1 / 0
     assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 2
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"public_items": ["bread"], "item": dpsu.Items(type="integer")},
+        {"mechanism": dpsu.Auto(budget=0.5), "counts": dpsu.Counts(share=0.5)},
+        {"mechanism": dpsu.Auto(budget=0.3), "counts": dpsu.Counts(share=0.9)},
+    ],
+    ids=str,
+)
+def test_what_options_alone_get_wrong_costs_nothing(
+    ledger: Ledger, options: dict[str, Any]
+) -> None:
+    with pytest.raises(dpsu.DpsuError):
+        dpsu.release(
+            VISITS, epsilon=1, delta=1e-6, ledger=ledger.dataset("visits", budget=(3, 1e-5)),
+            **options,
+        )  # fmt: skip
+    assert not ledger.path.exists()
+
+
 def test_what_was_not_finished_counts(ledger: Ledger) -> None:
     """Three releases that never came to an end leave no room for a fourth."""
-    open_ = ledger.spending("visits", budget=(3, 1e-5))
+    open_ = ledger.dataset("visits", budget=(3, 1e-5))
     for _ in range(3):
-        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"), run=RUN)
     assert {e.state for e in ledger.account("visits").releases} == {"unfinished"}
     with pytest.raises(dpsu.BudgetError):
-        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"))
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"), run=RUN)
 
 
 def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
@@ -204,11 +229,11 @@ def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
         dpsu.Query(f"duckdb:{tmp_path}/nowhere.db", "select 1"),
     ):  # fmt: skip
         with pytest.raises(dpsu.ParameterError, match="there is no"):
-            dpsu.release(data, user="usr", **given)
+            flat.release(data, user="usr", **given)
     with pytest.raises(dpsu.DpsuError, match=r"no\.json"):
-        dpsu.release(VISITS, text="t", tokenizer=str(tmp_path / "no.json"), **given)
+        flat.release(VISITS, text="t", tokenizer=str(tmp_path / "no.json"), **given)
     with pytest.raises(dpsu.ParameterError, match="tune_fraction"):
-        dpsu.select(VISITS, [SURE], tune_fraction=2.0, **given)
+        flat.select(VISITS, [SURE], tune_fraction=2.0, **given)
     assert not ledger.path.exists()
 
 
@@ -258,7 +283,7 @@ def test_a_mark_that_cannot_be_made_does_not_cost_the_release(
 
     monkeypatch.setattr(Ledger, "_close", broken)
     with pytest.warns(dpsu.DataWarning, match="stays on record as unfinished"):
-        found = dpsu.release(
+        found = flat.release(
             VISITS, epsilon=1, delta=1e-6, ledger=ledger, dataset="visits", budget=(3, 1e-5), **SURE
         )
     assert len(found) == 2
@@ -269,11 +294,11 @@ def test_the_file_holds_plans_and_nothing_of_the_data(tmp_path: Path) -> None:
     pa.parquet.write_table(table(), file)
     book = tmp_path / "ledger.db"
     given: dict[str, Any] = {"ledger": book, "dataset": "visits", "budget": (9, 1e-3)}
-    common = dpsu.release(file, epsilon=3, delta=1e-5, counts=True, **given)
+    common = flat.release(file, epsilon=3, delta=1e-5, counts=True, **given)
     assert "common 1" in common
     bad = {f"{MARK} 1": [MARK], f"{MARK} 2": [0.5]}
     with pytest.raises(dpsu.DataError):
-        dpsu.release(bad, epsilon=1, delta=1e-9, strict=True, **given)
+        flat.release(bad, epsilon=1, delta=1e-9, strict=True, **given)
     said = book.read_bytes().decode("latin-1")
     assert_clean(said)
     assert "common" not in said
@@ -309,7 +334,9 @@ def test_names_that_keep_nothing_are_refused(
         assert (code, out) == (2, "")
         assert "does not name a file that stays" in err
     with pytest.raises(dpsu.ParameterError, match="does not name a file that stays"):
-        dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=name, dataset="a", budget=(3, 1e-5))
+        dpsu.release(
+            VISITS, epsilon=1, delta=1e-6, ledger=Ledger(name).dataset("a", budget=(3, 1e-5))
+        )
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -465,6 +492,10 @@ def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
         (_put(1, plan=[1]), "entry 2 has a plan that is none"),
         (_put(1, plan=json.loads(dpsu.plan(epsilon=2, delta=1e-6).to_json())), "another release"),
         (_put(1, mechanism="greedy"), "entry 2 has the plan of another release"),
+        (_put(1, plan_hash="ab" * 32), "entry 2 has the plan of another release"),
+        (_put(1, plan_hash=None), "entry 2 gives no name for its plan_hash"),
+        (_put(1, plan=None), "entry 2 has a plan that is none"),
+        (_put(1, run=None), "entry 2 gives no name for its run"),
         (_put(1, mechanism=""), "entry 2 gives no name for its mechanism"),
         (_put(1, mechanism="\x1b[2J"), "entry 2 gives no name for its mechanism"),
         (_put(1, dataset=["visits"]), "entry 2 gives no name for its dataset"),
@@ -544,8 +575,8 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
 ) -> None:
     """As a copy that was put together from two would have it: each entry fits where it was."""
     other = Ledger(tmp_path / "other.db")
-    with other.spending("visits", budget=(2, 1e-5)) as open_:
-        open_.charge(dpsu.plan(epsilon=0.1, delta=1e-6))
+    with other.dataset("visits", budget=(2, 1e-5)) as open_:
+        open_.charge(dpsu.plan(epsilon=0.1, delta=1e-6), run=RUN)
     charge(ledger)
     edit(
         ledger.path,
@@ -565,8 +596,8 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
         (["alter table entries add column note text"], "changed, removed or added 'entries'"),
         (["create trigger t after insert on entries begin delete from entries; end"], "added 't'"),
         (["create table notes (n int)"], "added 'notes'"),
-        (["pragma user_version = 1"], "has format 1, and this dpsu knows 2; see with the dpsu"),
-        (["pragma user_version = 3"], "has format 3, and this dpsu knows 2"),
+        (["pragma user_version = 2"], "has format 2, and this dpsu knows 3; see with the dpsu"),
+        (["pragma user_version = 4"], "has format 4, and this dpsu knows 3"),
         (["pragma application_id = 1"], "is not a ledger of dpsu"),
     ],
 )
@@ -642,9 +673,11 @@ def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
     assert told == {
         "kind": "charge", "dataset": "visits", "time": entry.started, "mechanism": entry.mechanism,
         "epsilon": 1.0, "delta": 1e-6, **{"shift_squared": entry.cost.shift.squared},
-        "novel": entry.cost.shift.novel,
+        "novel": entry.cost.shift.novel, "run": RUN, "plan_hash": entry.plan_hash,
     }  # fmt: skip
-    assert dpsu.Plan.from_json(str(entry.plan)) == dpsu.plan(epsilon=1, delta=1e-6, **SURE)
+    assert entry.run == RUN
+    assert entry.plan_hash == flat.plan(epsilon=1, delta=1e-6, **SURE).hash
+    assert dpsu.Plan.from_json(str(entry.plan)) == flat.plan(epsilon=1, delta=1e-6, **SURE)
 
 
 # Void: what ended before it read anything.
@@ -674,7 +707,7 @@ def test_what_fails_before_the_first_row_is_void(
     given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
     more: dict[str, Any] = SURE if function == "release" else {"text": "t"}
     with pytest.raises(Unlucky):
-        getattr(dpsu, function)(Watched(VISITS), epsilon=3, delta=1e-6, progress=_fails, **given,
+        getattr(flat, function)(Watched(VISITS), epsilon=3, delta=1e-6, progress=_fails, **given,
                                 **more)  # fmt: skip
     assert not touched
     (entry,) = ledger.account("visits").releases
@@ -686,7 +719,7 @@ def test_what_fails_before_the_first_row_is_void(
     assert "1 void: it ended after the charge and before it began to read" in told
     assert "spent, sums: epsilon 0, delta 0; left: epsilon 3, delta 1e-05" in told
     # The budget is there for another one.
-    assert len(dpsu.release(VISITS, epsilon=3, delta=1e-6, **SURE, **given)) == 2
+    assert len(flat.release(VISITS, epsilon=3, delta=1e-6, **SURE, **given)) == 2
     assert [e.state for e in ledger.account("visits").releases] == ["void", "done"]
 
 
@@ -711,15 +744,18 @@ def test_what_fails_after_the_first_row_is_not_void(ledger: Ledger) -> None:
     ]  # fmt: skip
     for data, options in trials:
         with pytest.raises((Unlucky, dpsu.DataError)):
-            dpsu.release(data, epsilon=1, delta=1e-6, **given, **options)
+            flat.release(data, epsilon=1, delta=1e-6, **given, **options)
     assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 4
     assert ledger.account("visits").total.epsilon == 4
 
 
 def test_an_interrupt_before_the_first_row_is_void(ledger: Ledger) -> None:
-    with ledger.spending("visits", budget=(3, 1e-5)) as open_:
-        open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
-        with pytest.raises(KeyboardInterrupt), open_.charged(dpsu.plan(epsilon=1, delta=1e-6)):
+    with ledger.dataset("visits", budget=(3, 1e-5)) as open_:
+        open_.charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            open_.charged(dpsu.plan(epsilon=1, delta=1e-6), run=RUN),
+        ):
             raise KeyboardInterrupt
     states = [(e.state, e.reason) for e in ledger.account("visits").releases]
     assert states == [("done", None), ("void", "KeyboardInterrupt")]
@@ -736,15 +772,15 @@ def test_a_void_that_cannot_be_recorded_counts(
     with (
         pytest.warns(dpsu.DataWarning, match="stays on record as unfinished, and counts in full"),
         pytest.raises(Unlucky),
-        ledger.spending("visits", budget=(3, 1e-5)).charged(plan),
+        ledger.dataset("visits", budget=(3, 1e-5)).charged(plan, run=RUN),
     ):
         raise Unlucky
     assert [e.state for e in ledger.account("visits").releases] == ["unfinished"]
 
 
 def test_a_ledger_that_is_gone_is_not_made_anew_by_a_mark(ledger: Ledger) -> None:
-    open_ = ledger.spending("visits", budget=(3, 1e-5))
-    open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
+    open_ = ledger.dataset("visits", budget=(3, 1e-5))
+    open_.charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     ledger.path.unlink()
     with pytest.warns(dpsu.DataWarning, match="unfinished, and counts in full: there is no ledger"):
         open_.done()
@@ -814,9 +850,7 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None: 
     (facts,) = json.loads(stdout)["datasets"]
     assert facts["budget"] == {"epsilon": 3.0, "delta": 1e-05}
     assert [r["state"] for r in facts["releases"]] == ["done"]
-    assert (
-        dpsu.Plan.from_json(json.dumps(facts["releases"][0]["plan"])).mechanism == "policy-laplace"
-    )
+    assert dpsu.Plan.from_json(json.dumps(facts["releases"][0]["plan"])).name == "policy-laplace"
     code, stdout, _ = run("ledger", book, "--dataset", "visits", "--set-budget", "5,1e-5")
     assert "budget: epsilon 5" in stdout
     (tmp_path / "mixed.jsonl").write_text('{"user": 1, "item": 1}\n{"user": 0.5, "item": 1}\n')
@@ -836,8 +870,8 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None: 
 def _charge_some(path: Path, times: int, allowed: Any) -> None:
     for _ in range(times):
         try:
-            with Ledger(path).spending("visits", budget=(1.0, 1e-5)) as open_:
-                open_.charge(dpsu.plan(epsilon=0.1, delta=1e-7, mechanism="greedy"))
+            with Ledger(path).dataset("visits", budget=(1.0, 1e-5)) as open_:
+                open_.charge(dpsu.plan(epsilon=0.1, delta=1e-7, mechanism="greedy"), run=RUN)
             with allowed.get_lock():
                 allowed.value += 1
         except dpsu.BudgetError:
@@ -932,7 +966,7 @@ def test_a_charge_is_there_before_anything_is_read(ledger: Ledger) -> None:
             return super().items()
 
     dpsu.release(
-        Watched(VISITS), epsilon=1, delta=1e-6, ledger=ledger, dataset="visits", budget=(3, 1e-5)
+        Watched(VISITS), epsilon=1, delta=1e-6, ledger=ledger.dataset("visits", budget=(3, 1e-5))
     )
     assert seen
     assert set(seen) == {1}
@@ -976,9 +1010,9 @@ def test_doors_charge_before_they_read_and_never_void_what_they_read(ledger: Led
     states: list[list[str]] = []
     given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "visits"}
     doors: list[Callable[[], object]] = [
-        lambda: dpsu.release(Shut(VISITS), budget=(9, 1e-5), **given),
-        lambda: dpsu.select(Shut(VISITS), [{}], **given),
-        lambda: dpsu.ngrams(Shut(VISITS), text="post", **given),
+        lambda: flat.release(Shut(VISITS), budget=(9, 1e-5), **given),
+        lambda: flat.select(Shut(VISITS), [{}], **given),
+        lambda: flat.ngrams(Shut(VISITS), text="post", **given),
     ]
     for number, door in enumerate(doors, 1):
         with pytest.raises(Unlucky):
@@ -989,7 +1023,7 @@ def test_doors_charge_before_they_read_and_never_void_what_they_read(ledger: Led
 
 def test_names_of_datasets_are_one_in_both_forms_of_unicode(ledger: Ledger) -> None:
     for name in ("cafe\u0301", "caf\u00e9"):
-        with ledger.spending(name, budget=(3, 1e-5)) as open_:
-            open_.charge(dpsu.plan(epsilon=1, delta=1e-6))
+        with ledger.dataset(name, budget=(3, 1e-5)) as open_:
+            open_.charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     assert ledger.datasets() == ["caf\u00e9"]
     assert ledger.account("cafe\u0301").total.epsilon == 2

@@ -14,17 +14,19 @@ import dpsu
 from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
-from dpsu.plans.auto import LIMITS, UNIT, estimate
+from dpsu.plans.auto import LIMITS, UNIT, Hints, estimate
+from dpsu.plans.plan import Plan
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.selection import _split, repetition
+from tests.support import flat
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
 
 def held(data: dict[str, list[str]], key: Key) -> Pairs:
-    return intern(read(data, user="user", item="item", count=None, counted=False, key=key))
+    return intern(read(data, user="user", item="item", count=None, with_repeats=False, key=key))
 
 
 @pytest.mark.parametrize(
@@ -39,11 +41,8 @@ def held(data: dict[str, list[str]], key: Key) -> Pairs:
 def test_the_mechanism_follows_the_hints(
     epsilon: float, users: int | None, items: float | None, mechanism: str
 ) -> None:
-    plan = dpsu.plan(
-        epsilon=epsilon, delta=1e-5, mechanism="auto", expected_users=users,
-        expected_items_per_user=items,
-    )  # fmt: skip
-    assert plan.mechanism == mechanism
+    plan = dpsu.plan(epsilon=epsilon, delta=1e-5, mechanism=dpsu.Auto(users=users, items_per_user=items))  # fmt: skip
+    assert plan.name == mechanism
     assert plan.hints is not None
     assert "chosen by" in str(plan)
     assert dpsu.Plan.from_json(plan.to_json()) == plan
@@ -51,7 +50,7 @@ def test_the_mechanism_follows_the_hints(
     assert math.fsum(d for _, d in plan.delta_split) == math.fsum(d for _, d in alone.delta_split)
     if items is not None:
         default = dpsu.plan(
-            epsilon=epsilon, delta=1e-5, expected_users=users, expected_items_per_user=items
+            epsilon=epsilon, delta=1e-5, mechanism=dpsu.Auto(users=users, items_per_user=items)
         )
         assert default == plan
 
@@ -66,7 +65,7 @@ def test_auto_is_near_the_best_for_few_items() -> None:
 
             def size(data: Any = data, e: float = epsilon, d: float = delta, **given: Any) -> float:
                 sizes = [
-                    len(dpsu.release(data, epsilon=e, delta=d, insecure_seed=s, **given))
+                    len(flat.release(data, epsilon=e, delta=d, insecure_seed=s, **given))
                     for s in range(3)
                 ]
                 return float(np.mean(sizes))
@@ -83,7 +82,7 @@ def test_auto_is_near_the_best_for_few_items() -> None:
 
 def test_estimates_are_paid_for_and_near_the_truth() -> None:
     data = {u: [f"i{k}" for k in range(1 + u % 20)] for u in range(20_000)}
-    made = dpsu.release(data, epsilon=1, delta=1e-5, mechanism="auto", auto_budget=0.1)
+    made = dpsu.release(data, epsilon=1, delta=1e-5, mechanism=dpsu.Auto(budget=0.1))
     hints = made.plan.hints
     assert hints is not None
     assert hints.epsilon == 0.1
@@ -92,14 +91,17 @@ def test_estimates_are_paid_for_and_near_the_truth() -> None:
     assert hints.expected_items_per_user == pytest.approx(10.5, rel=0.15)
     assert math.fsum(d for _, d in made.plan.delta_split) <= 1e-5 * (1 + 1e-12)
     alone = dpsu.plan(
-        epsilon=0.9, delta=0.9e-5, mechanism=made.plan.mechanism, max_items=made.plan.max_items
+        epsilon=0.9,
+        delta=0.9e-5,
+        mechanism=dpsu.mechanism(made.plan.name, max_items=made.plan.max_items),
     )
     assert alone.selection == made.plan.selection
-    for refused in ({"mechanism": "sieve"}, {"mechanism": "auto", "expected_items_per_user": 3}):
-        with pytest.raises(dpsu.ParameterError, match="auto_budget"):
-            dpsu.release(data, epsilon=1, delta=1e-5, auto_budget=0.1, **refused)
+    with pytest.raises(dpsu.ParameterError, match="budget pays for the estimate of what is not"):
+        dpsu.Auto(budget=0.1, items_per_user=3)
+    with pytest.raises(dpsu.ParameterError, match="depends on the data: give it to"):
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Auto(budget=0.1))
     with pytest.raises(dpsu.ParameterError, match="expected_items_per_user"):
-        dpsu.plan(epsilon=1, delta=1e-5, mechanism="sips", expected_items_per_user=3)
+        flat.plan(epsilon=1, delta=1e-5, mechanism="sips", expected_items_per_user=3)
 
 
 def test_one_user_adds_at_most_one_to_each_sum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,13 +197,13 @@ CANDIDATES: list[dict[str, Any]] = [
 def test_select_finds_the_better_options(fraction: float | None) -> None:
     """Under a key that draws many runs; under others there may be only one."""
     many = many_runs(Privacy(4.0, 1e-5))
-    made = dpsu.select(
+    made = flat.select(
         DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction, insecure_seed=many
     )
     assert made.items == ("bread", "milk")
-    assert made.plan.mechanism == "weighted-gaussian"
+    assert made.plan.name == "weighted-gaussian"
     assert not made.private
-    again = dpsu.select(
+    again = flat.select(
         DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction, insecure_seed=many
     )
     assert again.items == made.items
@@ -220,15 +222,15 @@ def test_one_candidate_without_a_guarantee_leaves_none_to_the_choice(
     }
     candidates: list[dict[str, Any]] = [{"mechanism": "weighted-gaussian"}, unproven]
     options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "tune_fraction": fraction}
-    found = dpsu.select({"x": ["a"]}, candidates, **options)
+    found = flat.select({"x": ["a"]}, candidates, **options)
     assert not found.private
     assert "NO GUARANTEE" in found.report()
-    assert dpsu.select({"x": ["a"]}, candidates[:1] * 2, **options).private
+    assert flat.select({"x": ["a"]}, candidates[:1] * 2, **options).private
 
 
 @pytest.mark.parametrize("fraction", [None, 0.3])
 def test_a_selection_tells_what_it_cost(fraction: float | None) -> None:
-    made = dpsu.select(DATA, CANDIDATES[:1], epsilon=4, delta=1e-5, tune_fraction=fraction)
+    made = flat.select(DATA, CANDIDATES[:1], epsilon=4, delta=1e-5, tune_fraction=fraction)
     assert made.items == ("bread", "milk")
     assert made.private
     assert made.plan.privacy == Privacy(4.0, 1e-5)
@@ -253,7 +255,7 @@ def test_every_run_has_the_budget_of_a_run(
         return run(plan, *given, **options)
 
     monkeypatch.setattr(local, "run", watched)
-    dpsu.select(DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction)
+    flat.select(DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction)
     runs = spent if fraction is None else spent[:-1]
     assert set(runs) == {repetition(Privacy(4.0, 1e-5), 5.0).run}
     assert fraction is None or spent[-1] == Privacy(4.0, 1e-5)
@@ -301,7 +303,7 @@ def test_users_who_choose_are_not_among_those_who_release(monkeypatch: pytest.Mo
     given: dict[str, Any] = {"epsilon": 4, "delta": 1e-5, "insecure_seed": seed}
     watched = Watched(monkeypatch)
     data = {u: ["bread"] for u in users}
-    dpsu.select(data, CANDIDATES[:1], tune_fraction=0.4, **given)
+    flat.select(data, CANDIDATES[:1], tune_fraction=0.4, **given)
     *runs, final = watched.people
     sample = runs[0]
     assert len(runs) > 12
@@ -310,7 +312,7 @@ def test_users_who_choose_are_not_among_those_who_release(monkeypatch: pytest.Mo
     assert stats.binomtest(len(sample), len(users), 0.4).pvalue > 1e-9
     # The parts are functions of ids and key: the same people, now with items of their part.
     data = {u: ["bread", "of the sample" if u in sample else "of the others"] for u in users}
-    made = dpsu.select(data, CANDIDATES[:1], tune_fraction=0.4, **given)
+    made = flat.select(data, CANDIDATES[:1], tune_fraction=0.4, **given)
     assert made.items == ("bread", "of the others")
     assert watched.people[-1] == final
 
@@ -323,7 +325,7 @@ def test_every_run_of_a_selection_has_a_key_of_its_own(
     seeds = (many_runs(Privacy(4.0, 1e-5)), 5)
     watched = Watched(monkeypatch)
     for seed in seeds:
-        dpsu.select(
+        flat.select(
             DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction, insecure_seed=seed
         )
     assert len(watched.secrets) > 12
@@ -336,7 +338,6 @@ def test_every_run_of_a_selection_has_a_key_of_its_own(
     ("words", "options"),
     [
         ("candidates must be a list", {"candidates": []}),
-        ("must not contain 'epsilon'", {"candidates": [{"epsilon": 1}]}),
         ("expected_runs=0.5", {"expected_runs": 0.5}),
         ("tune_fraction=1.5", {"tune_fraction": 1.5}),
         ("has no option passes", {"candidates": [{"mechanism": "sieve", "passes": 2}]}),
@@ -345,7 +346,39 @@ def test_every_run_of_a_selection_has_a_key_of_its_own(
 def test_what_select_refuses(words: str, options: dict[str, Any]) -> None:
     given = {"candidates": CANDIDATES} | options
     with pytest.raises(dpsu.ParameterError, match=words):
-        dpsu.select(DATA, given.pop("candidates"), epsilon=1, delta=1e-5, **given)
+        flat.select(DATA, given.pop("candidates"), epsilon=1, delta=1e-5, **given)
+
+
+@pytest.mark.parametrize(
+    ("words", "other"),
+    [
+        ("differ in privacy", {"epsilon": 2}),
+        ("differ in user", {"user": "person"}),
+        ("differ in item", {"item": "product"}),
+        ("differ in insecure_seed", {"insecure_seed": 1}),
+        ("must have no counts", {"counts": True}),
+        ("must have no public_items", {"public_items": ["a"]}),
+        ("must have no prior", {"mechanism": dpsu.Greedy(prior={"a": 1})}),
+        ("must not be ngrams", {"mechanism": "ngrams", "item": dpsu.Tokens("body")}),
+    ],
+)
+def test_candidates_promise_the_same_about_the_same(words: str, other: dict[str, Any]) -> None:
+    base: dict[str, Any] = {"epsilon": 1, "delta": 1e-5}
+    plans = [dpsu.plan(**base), dpsu.plan(**base | other)]
+    with pytest.raises(dpsu.ParameterError, match=words):
+        dpsu.select(DATA, plans)
+    paid = Plan.derived(
+        dpsu.Privacy(1, 1e-5),
+        dpsu.Sieve(),
+        dpsu.Users(),
+        dpsu.Items(),
+        hints=Hints(9, 2, 0.1, 1e-7),
+    )
+    with pytest.raises(dpsu.ParameterError, match="must not be chosen by estimates"):
+        dpsu.select(DATA, [paid])
+    for wrong in ([{"mechanism": "sieve"}], ["sieve"], dpsu.plan(**base), None):
+        with pytest.raises(dpsu.ParameterError, match="candidates must be"):
+            dpsu.select(DATA, wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +393,7 @@ def test_what_select_refuses(words: str, options: dict[str, Any]) -> None:
 def test_auto_refuses_before_it_knows(option: dict[str, Any], items: float) -> None:
     """What auto decides itself is refused whatever it would have chosen."""
     with pytest.raises(dpsu.ParameterError, match=f"auto chooses {next(iter(option))} itself"):
-        dpsu.plan(epsilon=1, delta=1e-5, expected_items_per_user=items, **option)
+        flat.plan(epsilon=1, delta=1e-5, expected_items_per_user=items, **option)
 
 
 @pytest.mark.parametrize("items", [1, 2, 50])
@@ -368,5 +401,11 @@ def test_auto_takes_a_column_of_counts_whatever_it_chooses(items: float) -> None
     import pyarrow as pa
 
     table = pa.table({"user": [1, 2] * 50, "item": ["a", "b"] * 50, "n": [1, 2] * 50})
-    made = dpsu.release(table, epsilon=3, delta=1e-5, count="n", expected_items_per_user=items)
-    assert made.plan.count == ("n" if items == 2 else None)
+    made = dpsu.release(
+        table,
+        epsilon=3,
+        delta=1e-5,
+        mechanism=dpsu.Auto(items_per_user=items),
+        item=dpsu.Items(repeats="n"),
+    )
+    assert made.plan.item.repeats == ("n" if items == 2 else None)

@@ -20,6 +20,7 @@ from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.randomness.keys import Key
+from tests.support import flat
 from tests.support.databases import weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
@@ -33,7 +34,7 @@ def test_counts_have_the_stated_error() -> None:
     true = {item: sum(item in held for held in DATA.values()) for item in HOLDERS}
     errors = []
     for seed in range(40):
-        made = dpsu.release(DATA, counts=True, counts_items=30, insecure_seed=seed, **SURE)
+        made = flat.release(DATA, counts=True, counts_items=30, insecure_seed=seed, **SURE)
         assert made.counts is not None
         errors += [
             n - true[str(i)] for i, n in zip(made.items, made.counts.to_pylist(), strict=True)
@@ -51,11 +52,11 @@ def test_counts_have_the_stated_error() -> None:
 
 
 def test_counts_are_paid_for() -> None:
-    plan = dpsu.plan(epsilon=2, delta=1e-5, counts=True, counts_share=0.25, counts_items=9)
-    assert plan.counts is not None
-    assert plan.counts.epsilon == 0.5
-    assert plan.counts.scale >= 3 * gaussian_scale(0.5, 0.25e-5)
-    assert plan.counts.scale == pytest.approx(3 * gaussian_scale(0.5, 0.25e-5))
+    plan = dpsu.plan(epsilon=2, delta=1e-5, counts=dpsu.Counts(share=0.25, max_items=9))
+    assert plan.noisy_counts is not None
+    assert plan.noisy_counts.epsilon == 0.5
+    assert plan.noisy_counts.scale >= 3 * gaussian_scale(0.5, 0.25e-5)
+    assert plan.noisy_counts.scale == pytest.approx(3 * gaussian_scale(0.5, 0.25e-5))
     assert math.fsum(delta for _, delta in plan.delta_split) <= 1e-5 * (1 + 1e-12)
     alone = dpsu.plan(epsilon=1.5, delta=0.75e-5)
     assert plan.selection == alone.selection
@@ -66,7 +67,7 @@ def test_counts_are_paid_for() -> None:
 @pytest.mark.parametrize("kept", [1, 3])
 def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
     rng = np.random.default_rng(3)
-    plan = dpsu.plan(epsilon=1, delta=1e-5, counts=True, counts_items=kept)
+    plan = dpsu.plan(epsilon=1, delta=1e-5, counts=dpsu.Counts(max_items=kept))
     assert plan.counts is not None
     released = pa.array([f"i{k}" for k in range(6)] + ["unheld"], pa.large_string())
     for case in range(150):
@@ -77,7 +78,7 @@ def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
         key = Key.from_insecure_seed(case)
 
         def counts(held: dict[str, list[str]]) -> np.ndarray:
-            rows = read(held, user="user", item="item", count=None, counted=False, key=key)  # noqa: B023
+            rows = read(held, user="user", item="item", count=None, with_repeats=False, key=key)  # noqa: B023
             return np.array(local.count(plan, intern(rows), released, key).to_pylist())  # noqa: B023
 
         fewer = {u: items for u, items in data.items() if u != "u0"}
@@ -88,7 +89,7 @@ def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
 
 
 def test_counts_of_items_nobody_holds_are_noise() -> None:
-    made = dpsu.release(DATA, counts=True, public_items=[f"known {k}" for k in range(500)], **SURE)
+    made = flat.release(DATA, counts=True, public_items=[f"known {k}" for k in range(500)], **SURE)
     assert made.counts is not None
     known = [
         n for i, n in zip(made.items, made.counts.to_pylist(), strict=True) if "known" in str(i)
@@ -99,7 +100,7 @@ def test_counts_of_items_nobody_holds_are_noise() -> None:
 
 
 def test_counts_are_written_with_the_items(tmp_path: Path) -> None:
-    made = dpsu.release(DATA, counts=True, **SURE)
+    made = flat.release(DATA, counts=True, **SURE)
     assert made.counts is not None
     pairs = list(zip(made.items, made.counts.to_pylist(), strict=True))
     for suffix in ("csv", "json", "txt", "parquet"):
@@ -112,7 +113,7 @@ def test_counts_are_written_with_the_items(tmp_path: Path) -> None:
     assert [(line.split("\t")[0], int(line.split("\t")[1])) for line in lines] == pairs
     assert pa.parquet.read_table(tmp_path / "out.parquet").to_pylist() == listed
     assert pickle.loads(pickle.dumps(made)).counts == made.counts
-    assert dpsu.release(DATA, **SURE).counts is None
+    assert flat.release(DATA, **SURE).counts is None
 
 
 @pytest.mark.parametrize(
@@ -130,8 +131,8 @@ def test_counts_are_written_with_the_items(tmp_path: Path) -> None:
 )
 def test_items_of_fewer_users_have_no_weight(options: dict[str, Any]) -> None:
     data = {f"u{u}": [f"i{k}" for k in range(6) if u < 2 + k] for u in range(8)}
-    plan = dpsu.plan(epsilon=1, delta=1e-2, min_users=5, **options)
-    free = dpsu.plan(epsilon=1, delta=1e-2, **options)
+    plan = flat.plan(epsilon=1, delta=1e-2, min_users=5, **options)
+    free = flat.plan(epsilon=1, delta=1e-2, **options)
     for seed in range(20):
         weights = weights_of(plan, data, Key.from_insecure_seed(seed))
         assert all(sum(item in held for held in data.values()) >= 5 for item in weights)
@@ -144,17 +145,17 @@ def test_items_of_fewer_users_have_no_weight(options: dict[str, Any]) -> None:
 def test_a_minimum_of_users_takes_the_published_account(mechanism: str) -> None:
     """What is left of novel items above the minimum has no lower bound, which the joint one needs."""
     options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "mechanism": mechanism}
-    plan = dpsu.plan(min_users=3, **options)
-    assert plan.curve == dpsu.plan(calibration="paper", **options).curve
+    plan = flat.plan(min_users=3, **options)
+    assert plan.curve == flat.plan(calibration="paper", **options).curve
     assert plan.theorem == "gaussian"
-    assert dpsu.plan(min_users=1, **options).theorem == "gaussian-joint"
+    assert flat.plan(min_users=1, **options).theorem == "gaussian-joint"
 
 
 @pytest.mark.parametrize("mechanism", ["policy-gaussian", "reroute", "sips", "sieve"])
 def test_where_a_minimum_is_not_proved_it_is_refused(mechanism: str) -> None:
     with pytest.raises(dpsu.ParameterError, match="has no option min_users"):
-        dpsu.plan(epsilon=1, delta=1e-5, mechanism=mechanism, min_users=3)
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.mechanism(mechanism, min_users=3))
     with pytest.raises(dpsu.ParameterError, match="min_users=0"):
-        dpsu.plan(epsilon=1, delta=1e-5, mechanism="count-gaussian", min_users=0)
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.CountGaussian(min_users=0))
     with pytest.raises(dpsu.ParameterError, match="cutoff=3"):
-        dpsu.plan(epsilon=1, delta=1e-5, mechanism="greedy", min_users=9, cutoff=3)
+        dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(min_users=9, cutoff=3))

@@ -13,12 +13,13 @@ import dpsu
 from dpsu.plans.feasibility import fewest_holders, smallest_epsilon
 from dpsu.privacy.curves import Optimal
 from dpsu.privacy.guarantee import Privacy
+from tests.support import flat
 
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
 
 
 def hopeless(**options: Any) -> list[str]:
-    made = dpsu.forecast(mechanisms=[], **options)
+    made = flat.forecast(mechanisms=[], **options)
     return [finding.text for finding in made.findings if finding.stops]
 
 
@@ -50,15 +51,15 @@ def test_weight_spread_too_thin_stops() -> None:
 
 
 def test_sets_far_smaller_than_max_items_are_told() -> None:
-    made = dpsu.forecast(
+    made = flat.forecast(
         epsilon=1, delta=1e-6, mechanism="count-gaussian", max_items=500, mechanisms=[], **SMALL
     )
     told = [finding for finding in made.findings if "far above the 6 items" in finding.text]
     assert told
     assert not told[0].stops
-    assert "try max_items=18" in told[0].text
+    assert "try a limit of 18" in told[0].text
     better = [f.text for f in made.findings if "is expected to release" in f.text]
-    assert any(text.startswith("max_items=") for text in better)
+    assert any(text.startswith("a limit of ") for text in better)
 
 
 @settings(max_examples=30, deadline=None)
@@ -86,10 +87,5 @@ def test_the_smallest_epsilon_is_found_by_halving() -> None:
 
 def test_expected_users_that_cannot_do_are_refused_before_anything_is_read() -> None:
     with pytest.raises(dpsu.ParameterError, match="you expect expected_users=3: nothing can"):
-        dpsu.release(
-            "no such file.csv", epsilon=1, delta=1e-6, mechanism="auto", expected_users=3,
-            expected_items_per_user=2,
-        )  # fmt: skip
-    assert dpsu.plan(
-        epsilon=1, delta=1e-6, mechanism="auto", expected_users=300, expected_items_per_user=2
-    )
+        dpsu.release("no such file.csv", epsilon=1, delta=1e-6, mechanism=dpsu.Auto(users=3, items_per_user=2))  # fmt: skip
+    assert dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.Auto(users=300, items_per_user=2))

@@ -17,6 +17,7 @@ from dpsu.inputs.public import read_prior
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.policies import order
 from dpsu.runtime import threads
+from tests.support import flat
 from tests.support.databases import LISTED, listed_users
 
 
@@ -95,7 +96,7 @@ def samples(users: list[str], items: list[str], max_items: int) -> dict[str, set
     by_user, by_item = order.hash_order(pairs.users, 1), order.hash_order(pairs.items, 2)
     held_users, held_items = pairs.users.take(by_user), pairs.items.take(by_item)
     kept = bounding.sample(
-        arrange(pairs, by_user, by_item, counted=False),
+        arrange(pairs, by_user, by_item, with_repeats=False),
         max_items,
         held_users.hashes(3),
         held_items.hashes(4),
@@ -145,7 +146,7 @@ def test_users_are_ordered_uniformly() -> None:
     assert stats.chisquare(np.bincount(places, minlength=50)).pvalue > 1e-20
 
 
-def test_local_counts_order_a_user_and_ties_keep_the_item_order() -> None:
+def test_repeats_order_a_user_and_ties_keep_the_item_order() -> None:
     given = Contributions(
         np.array([0, 4, 4]),
         np.array([4, 4, 6]),
@@ -153,7 +154,7 @@ def test_local_counts_order_a_user_and_ties_keep_the_item_order() -> None:
         np.array([1, 3, 1, 3, 2, 2], np.int32),
         4,
     )
-    assert order.by_local_count(given).items.tolist() == [1, 3, 0, 2, 1, 2]
+    assert order.by_repeats(given).items.tolist() == [1, 3, 0, 2, 1, 2]
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -161,16 +162,16 @@ def test_grouping_merges_duplicates_and_counts_them(given: bool) -> None:
     pairs = intern(rows(["a", "b", "a", "a", "b"], ["x", "y", "x", "z", "y"]))
     if given:
         counts = np.array([3, 1, 4, 1, 2**31 - 1], np.int32)
-        pairs = replace(pairs, blocks=[replace(pairs.blocks[0], counts=counts)])
-    grouped = arrange(pairs, np.arange(2), np.arange(3), counted=True)
-    assert grouped.counts is not None
+        pairs = replace(pairs, blocks=[replace(pairs.blocks[0], repeats=counts)])
+    grouped = arrange(pairs, np.arange(2), np.arange(3), with_repeats=True)
+    assert grouped.repeats is not None
     held = [
-        dict(zip(grouped.items[low:high].tolist(), grouped.counts[low:high].tolist(), strict=True))
+        dict(zip(grouped.items[low:high].tolist(), grouped.repeats[low:high].tolist(), strict=True))
         for low, high in zip(grouped.start, grouped.stop, strict=False)
     ]
     assert held == ([{0: 7, 2: 1}, {1: 2**31 - 1}] if given else [{0: 2, 2: 1}, {1: 2}])
-    plain = arrange(pairs, np.arange(2), np.arange(3), counted=False)
-    assert plain.counts is None
+    plain = arrange(pairs, np.arange(2), np.arange(3), with_repeats=False)
+    assert plain.repeats is None
     assert plain.sizes.tolist() == [2, 1]
 
 
@@ -184,16 +185,16 @@ def test_grouping_in_parallel_is_grouping(monkeypatch: pytest.MonkeyPatch) -> No
         )
     )
     orders = rng.permutation(len(pairs.users)), rng.permutation(len(pairs.items))
-    alone = arrange(pairs, *orders, counted=True)
+    alone = arrange(pairs, *orders, with_repeats=True)
     monkeypatch.setattr(threads, "SMALL", 0)
     monkeypatch.setattr(threads, "WORKERS", 3)
-    side_by_side = arrange(pairs, *orders, counted=True)
+    side_by_side = arrange(pairs, *orders, with_repeats=True)
     for u, (low, high) in enumerate(zip(alone.start, alone.stop, strict=False)):
         assert (side_by_side.start[u], side_by_side.stop[u]) == (low, high)
         assert (side_by_side.items[low:high] == alone.items[low:high]).all()
-        assert alone.counts is not None
-        assert side_by_side.counts is not None
-        assert (side_by_side.counts[low:high] == alone.counts[low:high]).all()
+        assert alone.repeats is not None
+        assert side_by_side.repeats is not None
+        assert (side_by_side.repeats[low:high] == alone.repeats[low:high]).all()
 
 
 def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
@@ -227,7 +228,10 @@ def test_a_prior_decides_which_items_a_user_keeps(mechanism: str) -> None:
     data = {u: [f"i{k}" for k in range(10)] for u in range(3000)}
     prior = {f"i{k}": 10.0 - abs(k - 6) for k in (5, 6, 7, 8)}
     made = dpsu.release(
-        data, epsilon=2, delta=1e-6, mechanism=mechanism, max_items=2, prior=prior, cutoff=None
+        data,
+        epsilon=2,
+        delta=1e-6,
+        mechanism=dpsu.mechanism(mechanism, max_items=2, prior=prior),
     )
     assert set(made.items) <= {"i5", "i6", "i7"}
     assert "i6" in made.items or mechanism == "policy-gaussian"
@@ -236,14 +240,13 @@ def test_a_prior_decides_which_items_a_user_keeps(mechanism: str) -> None:
 
 
 def test_the_share_that_the_prior_knew_is_of_released_items() -> None:
-    import dpsu
 
     data = {u: ["the", "of", "zzqqxx"] for u in range(3000)}
     options = {"mechanism": "weighted-gaussian", "epsilon": 4, "delta": 1e-4}
-    made = dpsu.release(data, prior="wordfreq:en", **options)  # type: ignore[arg-type]
+    made = flat.release(data, prior="wordfreq:en", **options)
     assert made.items == ("of", "the", "zzqqxx")
     assert made.prior_share == pytest.approx(2 / 3)
     assert "The prior knew 66.7% of them." in made.report()
     assert made.plan.prior is not None
     assert made.plan.prior.entries > 300_000
-    assert dpsu.release(data, **options).prior_share is None  # type: ignore[arg-type]
+    assert flat.release(data, **options).prior_share is None

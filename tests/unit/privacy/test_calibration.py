@@ -13,7 +13,7 @@ from scipy import stats
 import dpsu
 from dpsu.privacy import calibration, joint
 from dpsu.privacy.curves import Optimal, TruncatedLaplace
-from tests.support import reference
+from tests.support import flat, reference
 
 SIZES = (1, 10, 50, 100, 200, 300)
 CONSTANTS = [
@@ -61,9 +61,9 @@ def test_published_constants(
 
 def test_published_count_constants() -> None:
     options = {"epsilon": 3.0, "delta": math.exp(-10), "max_items": 100, "calibration": "paper"}
-    laplace = dpsu.plan(mechanism="count-laplace", **options)  # type: ignore[arg-type]
+    laplace = flat.plan(mechanism="count-laplace", **options)
     assert laplace.threshold == pytest.approx(464.7334, abs=1e-4)
-    gaussian = dpsu.plan(mechanism="count-gaussian", **options)  # type: ignore[arg-type]
+    gaussian = flat.plan(mechanism="count-gaussian", **options)
     assert gaussian.noise_scale == pytest.approx(13.3279, abs=1e-4)
     assert gaussian.threshold == pytest.approx(68.2366, abs=1e-4)
 
@@ -98,9 +98,9 @@ def test_rounding_of_shares_is_in_the_published_threshold() -> None:
         exact = calibration.laplace_threshold(1.0, 1e-5, size, 0.0)
         assert calibration.laplace_threshold(1.0, 1e-5, size, 1e-3) >= exact + 1e-3
     options = {"epsilon": 1.0, "delta": 1e-5, "calibration": "paper", "max_items": 1}
-    plain = dpsu.plan(mechanism="weighted-laplace", **options)  # type: ignore[arg-type]
+    plain = flat.plan(mechanism="weighted-laplace", **options)
     for passes in (1, 9):
-        plan = dpsu.plan(mechanism="policy-laplace", passes=passes, **options)  # type: ignore[arg-type]
+        plan = flat.plan(mechanism="policy-laplace", passes=passes, **options)
         assert plan.threshold is not None
         assert plain.threshold is not None
         unit = 2.0**-plan.policy.fraction_bits
@@ -198,7 +198,7 @@ def test_noise_and_threshold_cover_what_rounding_may_add(
 ) -> None:
     """A design for sensitivity 1, all of it stretched by 1 plus the allowance."""
     for epsilon, delta in ((3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 0.05)):
-        plan = dpsu.plan(epsilon=epsilon, delta=delta, max_items=max_items, **options)
+        plan = flat.plan(epsilon=epsilon, delta=delta, max_items=max_items, **options)
         lightest = (1 / math.sqrt(max_items) - passes * 2.0**-28) / (1 + allowance)
         sigma, threshold = joint.joint_scale_and_threshold(
             epsilon, delta, joint.NovelWeights(max_items, lightest, 1.0)
@@ -211,10 +211,7 @@ def test_noise_and_threshold_cover_what_rounding_may_add(
 def test_published_noise_and_threshold_cover_what_rounding_may_add(max_items: int) -> None:
     stretched = 1 + mpmath.mpf(2) ** -20
     for epsilon, delta in ((3.0, math.exp(-10)), (1.0, 1e-5)):
-        plan = dpsu.plan(
-            epsilon=epsilon, delta=delta, max_items=max_items, mechanism="policy-gaussian",
-            calibration="paper",
-        )  # fmt: skip
+        plan = dpsu.plan(epsilon=epsilon, delta=delta, mechanism=dpsu.PolicyGaussian(max_items=max_items, calibration="paper"))  # fmt: skip
         sigma = reference.gaussian_sigma(epsilon, mpmath.mpf(delta) / 2) * stretched
         threshold = reference.gaussian_threshold(epsilon, delta, max_items) * stretched
         for ours, exact in ((plan.noise_scale, sigma), (plan.threshold, threshold)):
@@ -228,8 +225,8 @@ def test_roundings_of_all_users_fit_into_the_allowance(
 ) -> None:
     """Less than a unit per item and pass for each user, two for reroute."""
     for max_items in (1, 100, 10_000):
-        plan = dpsu.plan(epsilon=1, delta=1e-5, max_items=max_items, **options)
-        units = passes * (2.0 if plan.mechanism == "reroute" else 1.0)
+        plan = flat.plan(epsilon=1, delta=1e-5, max_items=max_items, **options)
+        units = passes * (2.0 if plan.name == "reroute" else 1.0)
         each = math.sqrt(max_items) * math.ldexp(units, -plan.policy.fraction_bits)
         assert plan.max_users * each <= allowance
 
@@ -237,7 +234,7 @@ def test_roundings_of_all_users_fit_into_the_allowance(
 def test_joint_account_beats_the_published_split() -> None:
     for max_items, published, ours in ((10, 6.4353, 6.03), (100, 6.8237, 6.41)):
         plan = dpsu.plan(
-            epsilon=3, delta=math.exp(-10), mechanism="policy-gaussian", max_items=max_items
+            epsilon=3, delta=math.exp(-10), mechanism=dpsu.PolicyGaussian(max_items=max_items)
         )
         assert plan.threshold is not None
         assert plan.threshold < ours < published

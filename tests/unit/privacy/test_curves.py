@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsu.plans.mechanisms import MECHANISMS, OneShot, Options
+from dpsu.plans.mechanisms import OneShot
 from dpsu.privacy.curves import (
     CURVES,
     Gaussian,
@@ -24,7 +24,7 @@ from dpsu.privacy.curves import (
 )
 from dpsu.privacy.guarantee import Privacy
 from tests.support import reference
-from tests.support.databases import ONE_SHOT
+from tests.support.databases import ONE_SHOT, design_of
 
 SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.05, 1e-9), (10.0, 0.2), (2.0, 0.5)]
 
@@ -134,7 +134,7 @@ def test_no_mechanism_exceeds_the_universal_bound(
 ) -> None:
     """An item of b holders weighs at most b, and no private selector releases it more often."""
     max_items = None if name == "greedy" else 1
-    design = MECHANISMS[name].design(Options(Privacy(epsilon, delta), calibration, max_items))
+    design = design_of(name, calibration, Privacy(epsilon, delta), max_items)
     assert isinstance(design.selection, OneShot)
     bound = Optimal(epsilon, delta)
     for holders in range(1, 120):

@@ -85,9 +85,9 @@ def test_slow_path_is_taken_and_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     curve, n = Gaussian(1.28, 6.4), 400
     weights = np.random.default_rng(1).integers(0, 12 << 20, n).astype(np.int64)
     key = Key.from_insecure_seed(1)
-    quick = coins.toss(curve, weights, 20, ids(n), key)
+    quick = coins.flip_coins(curve, weights, 20, ids(n), key)
     monkeypatch.setattr(coins, "FORMULA_ERROR", 1.0)
-    assert (coins.toss(curve, weights, 20, ids(n), key) == quick).all()
+    assert (coins.flip_coins(curve, weights, 20, ids(n), key) == quick).all()
     assert 0 < quick.sum() < n
 
 
@@ -97,14 +97,14 @@ def test_the_last_word_is_not_a_rejection(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Key, "digest", lambda self, *a: b"\xff" * 32)
     sure = np.array([100 << 20], np.int64)
     key = Key.from_insecure_seed(1)
-    assert coins.toss(TruncatedLaplace(1.0, 1e-5), sure, 20, ids(1), key).all()
+    assert coins.flip_coins(TruncatedLaplace(1.0, 1e-5), sure, 20, ids(1), key).all()
 
 
 def test_weight_zero_is_never_released() -> None:
     weights = np.zeros(1000, np.int64)
-    assert not coins.toss(Gaussian(1e9, 1.0), weights, 0, ids(1000), Key.from_os()).any()
+    assert not coins.flip_coins(Gaussian(1e9, 1.0), weights, 0, ids(1000), Key.from_os()).any()
     weights[17] = 1
-    released = coins.toss(Gaussian(1e9, -1e12), weights, 0, ids(1000), Key.from_os())
+    released = coins.flip_coins(Gaussian(1e9, -1e12), weights, 0, ids(1000), Key.from_os())
     assert released.tolist() == [k == 17 for k in range(1000)]
 
 
@@ -112,11 +112,13 @@ def test_a_coin_depends_on_key_and_item_alone() -> None:
     curve, n = Gaussian(1.0, 5.0), 2000
     weights = np.full(n, 5 << 10, np.int64)
     key = Key.from_insecure_seed(3)
-    released = coins.toss(curve, weights, 10, ids(n), key)
+    released = coins.flip_coins(curve, weights, 10, ids(n), key)
     mixed = np.random.default_rng(0).permutation(n)[: n // 3]
-    assert (coins.toss(curve, weights[mixed], 10, ids(n).take(mixed), key) == released[mixed]).all()
-    other = coins.toss(curve, weights, 10, ids(n), Key.from_insecure_seed(4))
-    again = coins.toss(curve, weights, 10, ids(n), key, round_=1)
+    assert (
+        coins.flip_coins(curve, weights[mixed], 10, ids(n).take(mixed), key) == released[mixed]
+    ).all()
+    other = coins.flip_coins(curve, weights, 10, ids(n), Key.from_insecure_seed(4))
+    again = coins.flip_coins(curve, weights, 10, ids(n), key, round_=1)
     assert 800 < (other != released).sum() < 1200
     assert 800 < (again != released).sum() < 1200
 
@@ -132,7 +134,7 @@ def test_coins_are_fair_and_the_test_would_notice(curve: ReleaseCurve) -> None:
         units = round(float(weight) * 2**bits)
         probability = curve.probability(units / 2**bits)
         hits = int(
-            coins.toss(curve, np.full(n, units, np.int64), bits, ids(n), Key.from_os()).sum()
+            coins.flip_coins(curve, np.full(n, units, np.int64), bits, ids(n), Key.from_os()).sum()
         )
         assert stats.binomtest(hits, n, probability).pvalue > 1e-20
         assert stats.binomtest(hits, n, min(0.999, 1.3 * probability)).pvalue < 1e-20

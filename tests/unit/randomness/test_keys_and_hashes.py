@@ -23,6 +23,7 @@ from dpsu.privacy.curves import Gaussian
 from dpsu.randomness import coins, noise
 from dpsu.randomness.keys import Key, prefix, sized
 from dpsu.rounds.ngrams import HOW_MANY, WHICH
+from tests.support import flat
 
 
 def packed(strings: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +140,9 @@ def test_a_release_holds_no_secret() -> None:
     again = pickle.loads(pickle.dumps(result))
     assert again.items == result.items
     assert again.plan == result.plan
-    assert set(vars(result)) <= {"plan", "values", "counts", "prior_share", "items", "_lookup"}
+    held = {"plan", "values", "counts", "prior_share", "run", "items", "_lookup"}
+    assert set(vars(result)) <= held
+    assert set(vars(result.run)) == {"id", "time", "dataset"}
 
 
 class Drawn:
@@ -184,29 +187,27 @@ WORDS = "the cat sat on the mat and the dog sat on the cat"
 HELD = {u: [f"i{k}" for k in range(1 + u % 6)] for u in range(80)}
 COUNTED: dict[str, Any] = {"epsilon": 8, "delta": 0.1, "insecure_seed": 3, "counts": True}
 RELEASES: dict[str, tuple[set[str], Callable[[], dpsu.Release]]] = {
-    "sieve": ({"run", "count"}, lambda: dpsu.release(HELD, **COUNTED)),
-    "sips": ({"run", "count"}, lambda: dpsu.release(HELD, mechanism="sips", **COUNTED)),
+    "sieve": ({"run", "count"}, lambda: flat.release(HELD, **COUNTED)),
+    "sips": ({"run", "count"}, lambda: flat.release(HELD, mechanism="sips", **COUNTED)),
     "policy": (
         {"run", "count"},
-        lambda: dpsu.release(HELD, mechanism="policy-gaussian", max_items=3, **COUNTED),
+        lambda: flat.release(HELD, mechanism="policy-gaussian", max_items=3, **COUNTED),
     ),
     "listed users": (
         {"run", "count", "around"},
-        lambda: dpsu.release(list(HELD.values()), **COUNTED),
+        lambda: flat.release(list(HELD.values()), **COUNTED),
     ),
     "auto": (
         {"run", "count", "estimate"},
-        lambda: dpsu.release(HELD, mechanism="auto", auto_budget=0.3, **COUNTED),
+        lambda: flat.release(HELD, mechanism="auto", auto_budget=0.3, **COUNTED),
     ),
     "grams": (
         {"around"},
-        lambda: dpsu.ngrams(
-            dict.fromkeys(range(80), WORDS), text="post", epsilon=8, delta=0.1, insecure_seed=3
-        ),
+        lambda: dpsu.release(dict.fromkeys(range(80), WORDS), epsilon=8, delta=0.1, item=dpsu.Tokens("post"), insecure_seed=3, mechanism=dpsu.NGrams()),
     ),
     "select": (
         {"run", "around"},
-        lambda: dpsu.select(
+        lambda: flat.select(
             HELD, [{"mechanism": "sieve"}, {"mechanism": "sips"}], epsilon=8, delta=0.1,
             tune_fraction=0.3, insecure_seed=4,
         ),
@@ -250,8 +251,8 @@ def test_noise_of_counts_is_independent_of_what_chose_the_items() -> None:
     drawn: dict[str, np.ndarray] = {
         "counts": counts.design_counts(1.0, 1e-5, 30).noise(items, key),
         "estimates": noise.Noise(key, items, auto.PURPOSE).rounded(0, 20.0),
-        "coins": coins.toss(Gaussian(1.0, 1.0), ones, 10, items, key),
-        "coins of the next round": coins.toss(Gaussian(1.0, 1.0), ones, 10, items, key, 1),
+        "coins": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key),
+        "coins of the next round": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key, 1),
     } | {f"evidence of round {k}": evidence.rounded(k, 20.0) for k in range(6)}
     correlated = np.corrcoef([values.astype(np.float64) for values in drawn.values()])
     assert (np.abs(correlated - np.eye(len(drawn))) < 0.06).all()

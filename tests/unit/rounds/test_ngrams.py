@@ -17,9 +17,8 @@ from scipy import stats
 
 import dpsu
 from dpsu.contributions.ids import Ids
-from dpsu.engines.local_texts import LocalSequences
+from dpsu.engines.local_texts import LocalTexts
 from dpsu.inputs.reading import read_texts
-from dpsu.ngrams import plan_ngrams
 from dpsu.policies.weighted import Weighted
 from dpsu.privacy.binomial import lower_bound
 from dpsu.privacy.curves import Gaussian
@@ -30,6 +29,7 @@ from dpsu.rounds.ngrams import HOW_MANY, NGramRounds, binomial, design_ngrams, s
 from dpsu.text.corpus import read_corpus
 from dpsu.text.domain import Domain
 from dpsu.text.source import TextSource
+from tests.support import flat
 
 BITS = 30
 SOURCE = TextSource("text", "words", 1, 3)
@@ -50,11 +50,11 @@ def random_texts(rng: np.random.Generator, n_words: int = 4, users: int = 6) -> 
     }
 
 
-def sequences(texts: Texts) -> LocalSequences:
+def engine_of(texts: Texts) -> LocalTexts:
     rows = read_texts(texts, "user", SOURCE, key=Key.from_insecure_seed(0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)  # some of these have no tokens at all
-        return LocalSequences(read_corpus(rows, SOURCE, None))
+        return LocalTexts(read_corpus(rows, SOURCE, None))
 
 
 def weights_read_plainly(
@@ -128,7 +128,7 @@ def test_the_shipped_mechanism_is_the_one_that_is_written_down(seed: int) -> Non
     rng = np.random.default_rng(seed)
     texts, key = random_texts(rng), Key.from_insecure_seed(seed)
     design = NGramRounds(int(rng.integers(1, 5)), BITS, (0.3, 0.3, 0.4), (0.3, 0.4, 0.5), 0.7, 0.3)
-    shipped = design.run(sequences(texts), key)
+    shipped = design.run(engine_of(texts), key)
     plainly = run_plainly(design, texts, key)
     assert [set(domain.texts.to_pylist()) for domain in shipped] == [
         {" ".join(gram) for gram in found} for found in plainly
@@ -142,7 +142,7 @@ def test_every_gram_has_both_of_its_parts_released() -> None:
     design = NGramRounds(4, BITS, (0.25,) * 4, (0.2,) * 4, 0.5, 0.4)
     long = 0
     for seed in range(40):
-        released = design.run(sequences(random_texts(rng)), Key.from_insecure_seed(seed))
+        released = design.run(engine_of(random_texts(rng)), Key.from_insecure_seed(seed))
         sets = [set(domain.texts.to_pylist()) for domain in released]
         for shorter, longer in itertools.pairwise(sets):
             for gram in longer:
@@ -167,7 +167,7 @@ def law(
     def chance(curve: Gaussian, weight: float) -> float:
         return upper_tail((curve.threshold - weight) / curve.scale)
 
-    engine = sequences(texts)
+    engine = engine_of(texts)
     held, weights = engine.weigh(1, design.max_items, policy, key)
     assert isinstance(held, pa.Array)
     by_token = dict(zip(held.to_pylist(), weights / unit, strict=True))
@@ -182,8 +182,8 @@ def law(
         )
         tokens = [w for w, yes in zip(words, picked, strict=True) if yes]
         known = Domain.of_tokens(pa.array(tokens, pa.large_string()))
-        again = sequences(texts)
-        again.go_on(known)
+        again = engine_of(texts)
+        again.allow_extensions(known)
         pairs, pair_weights = again.weigh(2, design.max_items, policy, key)
         by_pair = dict(zip(known.spelled(pairs).to_pylist(), pair_weights / unit, strict=True))
         curve = design.curve(2, known)
@@ -268,10 +268,10 @@ def test_a_canary_comes_out_as_rarely_as_promised() -> None:
     seen, pairs_with, pairs_without = 0, 0, 0
     with_canary, without = others | {"x": canary}, others | {"y": ["common"]}
     for _ in range(runs):
-        tokens, pairs = design.run(sequences(with_canary), Key.from_os())
+        tokens, pairs = design.run(engine_of(with_canary), Key.from_os())
         seen += any("secret" in token for token in tokens.texts.to_pylist())
         pairs_with += any("secret" in pair for pair in pairs.texts.to_pylist())
-        _, pairs = design.run(sequences(without), Key.from_os())
+        _, pairs = design.run(engine_of(without), Key.from_os())
         pairs_without += any("secret" in pair for pair in pairs.texts.to_pylist())
     # What the account allows is not refuted, and a good part of it is really used.
     assert lower_bound(seen, runs, 1e-9) <= split["novel tokens"]
@@ -357,7 +357,9 @@ def posts(n: int = 600) -> Texts:
 
 
 def test_common_grams_come_out_and_secrets_do_not() -> None:
-    result = dpsu.ngrams(posts(), text="post", longest=4, epsilon=3, delta=1e-5)
+    result = dpsu.release(
+        posts(), epsilon=3, delta=1e-5, item=dpsu.Tokens("post"), mechanism=dpsu.NGrams(longest=4)
+    )
     assert {"so", "thanks for", "thanks for all", "and thanks for all"} <= set(result.items)
     assert not any("secret" in str(item) for item in result.items)
     assert "the fish" in result
@@ -368,7 +370,12 @@ def test_common_grams_come_out_and_secrets_do_not() -> None:
 
 
 def test_few_spurious_grams_come_out() -> None:
-    design = plan_ngrams(text="t", epsilon=3, delta=1e-5, longest=2, spurious=0.01).selection
+    design = dpsu.plan(
+        epsilon=3,
+        delta=1e-5,
+        item=dpsu.Tokens("t"),
+        mechanism=dpsu.NGrams(longest=2, spurious=0.01),
+    ).selection
     assert isinstance(design, NGramRounds)
     words = pa.array([f"w{k}" for k in range(2000)], pa.large_string())
     known = Domain.of_tokens(words)
@@ -387,9 +394,9 @@ def test_the_same_user_over_many_texts_and_files_is_one(tmp_path: Path) -> None:
     one = {f"u{u}": [text] * 3 for u in range(50)}
     options: dict[str, Any] = {"text": "text", "longest": 2, "epsilon": 2, "delta": 1e-4}
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
-        from_files = dpsu.ngrams(str(tmp_path / "*.csv"), insecure_seed=4, **options)
+        from_files = flat.ngrams(str(tmp_path / "*.csv"), insecure_seed=4, **options)
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
-        from_memory = dpsu.ngrams(one, insecure_seed=4, **options)
+        from_memory = flat.ngrams(one, insecure_seed=4, **options)
     assert from_files.items == from_memory.items
     assert "alpha beta" in from_files
 
@@ -398,10 +405,22 @@ def test_nothing_in_is_nothing_out() -> None:
     for data in ({}, {"u": ""}, {"u": "x" * 5000}):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            assert dpsu.ngrams(data, text="t", epsilon=1, delta=1e-5).items == ()
+            assert (
+                dpsu.release(
+                    data, epsilon=1, delta=1e-5, item=dpsu.Tokens("t"), mechanism=dpsu.NGrams()
+                ).items
+                == ()
+            )
         assert "nothing can be released" in str(told[-1].message)
     with pytest.raises(dpsu.DataError, match="no text of a 'user' has a token"):
-        dpsu.ngrams({"u": ""}, text="t", epsilon=1, delta=1e-5, strict=True)
+        dpsu.release(
+            {"u": ""},
+            epsilon=1,
+            delta=1e-5,
+            item=dpsu.Tokens("t"),
+            strict=True,
+            mechanism=dpsu.NGrams(),
+        )
 
 
 @pytest.mark.parametrize(
@@ -420,19 +439,18 @@ def test_nothing_in_is_nothing_out() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
     everything: dict[str, Any] = {"text": "t", "epsilon": 1, "delta": 1e-5, **options}
     with pytest.raises(dpsu.ParameterError, match=told):
-        dpsu.ngrams(posts(3), **everything)
+        flat.ngrams(posts(3), **everything)
 
 
 def test_tokens_with_spaces_make_no_grams() -> None:
     texts = {f"u{u}": ["one|two words|three"] for u in range(500)}
     with pytest.warns(dpsu.DataWarning, match="contain white space"):
-        result = dpsu.ngrams(
+        result = dpsu.release(
             texts,
-            text="t",
-            tokenizer=lambda text: text.split("|"),
-            longest=2,
             epsilon=3,
             delta=1e-4,
+            item=dpsu.Tokens("t", tokenizer=lambda text: text.split("|")),
+            mechanism=dpsu.NGrams(longest=2),
         )
     assert {"one", "three"} <= set(result.items)
     assert "two words" not in result

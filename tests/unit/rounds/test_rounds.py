@@ -23,27 +23,26 @@ from dpsu.rounds.boundary import crossing_at_most, make_phase
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import SieveRounds, design_sieve, shapes
 from dpsu.rounds.sips import design_sips
-from tests.support import reference
-from tests.support import sieve_probes as looking
+from tests.support import flat, reference, sieve_probes
 
 UNIT = float(1 << 20)
 
 
 def tiny(
-    epsilon: float, delta: float, looks: tuple[int, int], sizes: tuple[int, int], bits: int = 2
+    epsilon: float, delta: float, rounds: tuple[int, int], sizes: tuple[int, int], bits: int = 2
 ) -> SieveRounds:
-    """A sieve with coarse units and few looks, small enough to integrate over its noise."""
+    """A sieve with coarse units and few rounds, small enough to integrate over its noise."""
     from dpsu.privacy.calibration import gaussian_scale
 
     sigma = gaussian_scale(epsilon, 0.5 * delta)
-    total = sum(looks)
+    total = sum(rounds)
     shares = [1.0 / total] * total
     unit = float(1 << bits)
     phases = []
-    parts = [0.25 * delta, 0.25 * delta] if looks[0] else [0.0, 0.5 * delta]
+    parts = [0.25 * delta, 0.25 * delta] if rounds[0] else [0.0, 0.5 * delta]
     for first, count, size, part in (
-        (0, looks[0], sizes[0], parts[0]),
-        (looks[0], looks[1], sizes[1], parts[1]),
+        (0, rounds[0], sizes[0], parts[0]),
+        (rounds[0], rounds[1], sizes[1], parts[1]),
     ):
         if count:
             phases.append(
@@ -98,17 +97,17 @@ class Recorded:
 
 @pytest.mark.parametrize("rounds", [1, 2, 4, 6, 14, 40])
 @pytest.mark.parametrize("sizes", [(1, 0), (50, 0), (300, 3000)], ids=str)
-def test_noise_of_all_looks_together_is_what_its_share_of_delta_asks_for(
+def test_noise_of_all_rounds_together_is_what_its_share_of_delta_asks_for(
     rounds: int, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user of norm 1 in every look, against the scales that the engine really draws with."""
+    """A user of norm 1 in every round, against the scales that the engine really draws with."""
     monkeypatch.setattr(noise_module, "Noise", Recorded)
     ids = Ids(pa.array(range(2), pa.int64()))
     for epsilon, delta in ((0.1, 1e-9), (1.0, 1e-5), (3.0, math.exp(-10)), (8.0, 0.1)):
         sieve, split = design_sieve(
             epsilon, delta, rounds=rounds, max_items=sizes[0], scout_items=sizes[1]
         )
-        sieve.run(looking.looks_of([[0, 1], [0]], 2), ids, looking.KEY)
+        sieve.run(sieve_probes.engine_of([[0, 1], [0]], 2), ids, sieve_probes.KEY)
         assert sorted(Recorded.scales) == list(range(rounds))
         units = [int(sieve.unit) / Fraction(scale) for scale in Recorded.scales.values()]
         squared = sum((unit**2 for unit in units), Fraction(0))
@@ -326,7 +325,7 @@ class Prescribed:
 
     def __init__(self, sieve: SieveRounds, seed: int, n_items: int) -> None:
         self.asked: list[int] = []
-        self._scales = {look.round: sieve.scale(look) for look in sieve.looks()}
+        self._scales = {this_round.number: sieve.scale(this_round) for this_round in sieve.rounds()}
         self._seed, self._n = seed, n_items
 
     def rounded(self, round_: int, scale: float) -> np.ndarray:
@@ -356,7 +355,7 @@ def test_the_shipped_sieve_is_the_careful_one_and_walks_into_no_trap(
 ) -> None:
     """Over random databases it agrees with a second reading, and with none of the wrong ones."""
     rng = np.random.default_rng(4)
-    differs = dict.fromkeys(looking.TRAPS, 0)
+    differs = dict.fromkeys(sieve_probes.TRAPS, 0)
     for seed in range(300):
         n_items = int(rng.integers(2, 12))
         held = users(rng, n_items)
@@ -364,17 +363,17 @@ def test_the_shipped_sieve_is_the_careful_one_and_walks_into_no_trap(
         prescribed = Prescribed(sieve, seed, n_items)
         monkeypatch.setattr(noise_module, "Noise", lambda key, items, p=prescribed: p)
         ids = Ids(pa.array(range(n_items), pa.int64()))
-        shipped = sieve.run(looking.looks_of(held, n_items), ids, looking.KEY)
+        shipped = sieve.run(sieve_probes.engine_of(held, n_items), ids, sieve_probes.KEY)
         assert prescribed.asked == list(range(5))
 
         def other(trap: str | None) -> np.ndarray:
-            changed = looking.scaled(sieve, trap)  # noqa: B023
+            changed = sieve_probes.scaled(sieve, trap)  # noqa: B023
             drawn = Prescribed(changed, seed, n_items)  # noqa: B023
-            made = lambda: looking.looks_of(held, n_items)  # noqa: B023, E731
-            return looking.run(changed, made, drawn, n_items, trap)[0]  # noqa: B023
+            made = lambda: sieve_probes.engine_of(held, n_items)  # noqa: B023, E731
+            return sieve_probes.run(changed, made, drawn, n_items, trap)[0]  # noqa: B023
 
         assert (shipped == other(None)).all()
-        for trap in looking.TRAPS:
+        for trap in sieve_probes.TRAPS:
             differs[trap] += bool((shipped != other(trap)).any())
     assert min(differs.values()) > 0, differs
 
@@ -388,22 +387,22 @@ SMALL: list[tuple[list[list[int]], int]] = [
 ]
 
 
-@pytest.mark.parametrize("looks", [(0, 2), (1, 1), (1, 2)])
+@pytest.mark.parametrize("rounds", [(0, 2), (1, 1), (1, 2)])
 @pytest.mark.parametrize("database", SMALL, ids=str)
 def test_exact_privacy_of_the_sieve(
-    database: tuple[list[list[int]], int], looks: tuple[int, int]
+    database: tuple[list[list[int]], int], rounds: tuple[int, int]
 ) -> None:
     """The law of the released set, integrated over the noise, with and without the first user."""
     held, n_items = database
-    if sum(looks) > 2 and n_items > 1:
+    if sum(rounds) > 2 and n_items > 1:
         held, n_items = [[0], [0]], 1
     for epsilon, delta in ((1.0, 0.2), (3.0, 0.05)):
-        sieve = tiny(epsilon, delta, looks, (2, 1), bits=2)
-        with_x = looking.distribution(sieve, held, n_items)
+        sieve = tiny(epsilon, delta, rounds, (2, 1), bits=2)
+        with_x = sieve_probes.distribution(sieve, held, n_items)
         assert sum(with_x.values()) == pytest.approx(1.0, abs=1e-7)
         # An emptied user stays in the list: it gives nothing, and the others keep their ids.
-        without = looking.distribution(sieve, [[], *held[1:]], n_items)
-        assert looking.divergence(with_x, without, epsilon) <= delta
+        without = sieve_probes.distribution(sieve, [[], *held[1:]], n_items)
+        assert sieve_probes.divergence(with_x, without, epsilon) <= delta
 
 
 @pytest.mark.parametrize(
@@ -417,12 +416,12 @@ def test_the_exact_check_sees_a_leak(trap: str) -> None:
     for held, n_items in (([[0]], 1), ([[0], [0]], 1), ([[0], [0], [0]], 1)):
         for others in range(6):
             more = held + [[0]] * others
-            p = looking.distribution(sieve, more, n_items, trap)
-            q = looking.distribution(sieve, [[], *more[1:]], n_items, trap)
-            worst = max(worst, looking.divergence(p, q, epsilon))
-            honest = looking.divergence(
-                looking.distribution(sieve, more, n_items),
-                looking.distribution(sieve, [[], *more[1:]], n_items),
+            p = sieve_probes.distribution(sieve, more, n_items, trap)
+            q = sieve_probes.distribution(sieve, [[], *more[1:]], n_items, trap)
+            worst = max(worst, sieve_probes.divergence(p, q, epsilon))
+            honest = sieve_probes.divergence(
+                sieve_probes.distribution(sieve, more, n_items),
+                sieve_probes.distribution(sieve, [[], *more[1:]], n_items),
                 epsilon,
             )
             assert honest <= delta
@@ -436,9 +435,9 @@ def test_weights_of_a_user_have_norm_at_most_one_and_respect_caps() -> None:
         attention = np.exp(rng.normal(0, rng.choice([0.1, 3.0, 30.0]), n))
         caps = [1.0, *np.sort(rng.uniform(0.05, 1.0, n))[::-1].tolist()]
         shape = float(rng.uniform(0.7, 1.3))
-        looks = looking.looks_of([list(range(n))], n)
-        looks.choose(n, None)
-        weights = looks.attend(attention, caps, shape, UNIT, 0)
+        engine = sieve_probes.engine_of([list(range(n))], n)
+        engine.choose(n, None)
+        weights = engine.attend(attention, caps, shape, UNIT, 0)
         assert sum(int(w) ** 2 for w in weights) <= int(UNIT) ** 2
         # The cap is that of all items with attention, also of those whose weight rounds to nothing.
         assert Fraction(int(weights.max())) <= Fraction(caps[n]) * Fraction(shape) * int(UNIT)
@@ -451,10 +450,10 @@ def test_shares_of_a_user_have_norm_at_most_one() -> None:
     rng = np.random.default_rng(8)
     sips, _ = design_sips(1.0, 1e-5, rounds=3, max_items=7, fraction_bits=30)
     for n in range(1, 30):
-        looks = looking.looks_of([list(range(n))], n)
+        engine = sieve_probes.engine_of([list(range(n))], n)
         released = rng.random(n) < rng.choice([0.0, 0.3])
         for round_ in range(3):
-            weights = looks.share(released, sips.max_items, sips.given(), round_)
+            weights = engine.share(released, sips.max_items, sips.given(), round_)
             assert sum(int(w) ** 2 for w in weights) <= 1 << 60
             assert np.count_nonzero(weights) == min(7, int((~released).sum()))
 
@@ -463,22 +462,25 @@ def test_attention_depends_on_the_item_alone() -> None:
     """The same past gives the same attention, wherever an item stands and whoever stands beside."""
     sieve, _ = design_sieve(1.0, 1e-5, rounds=14, max_items=300, scout_items=3000)
     rng = np.random.default_rng(8)
-    heard = rng.normal(0, 3e6, (14, 500)).astype(np.int64)
+    noisy_sums = rng.normal(0, 3e6, (14, 500)).astype(np.int64)
     order = rng.permutation(500)
 
     def attentions(columns: np.ndarray) -> list[np.ndarray]:
         evidence = Evidence(sieve, columns.shape[1])
         found = []
-        for look in sieve.looks():
-            attention = evidence.attention(look)
-            if look.place == 0:
+        for this_round in sieve.rounds():
+            attention = evidence.attention(this_round)
+            if this_round.place == 0:
                 evidence.begin(np.ones(columns.shape[1], bool))
-            evidence.hear(look, columns[look.round], attention)
+            evidence.update(this_round, columns[this_round.number], attention)
             found.append(attention)
         return found
 
     for whole, mixed, few in zip(
-        attentions(heard), attentions(heard[:, order]), attentions(heard[:, :3]), strict=True
+        attentions(noisy_sums),
+        attentions(noisy_sums[:, order]),
+        attentions(noisy_sums[:, :3]),
+        strict=True,
     ):
         assert (whole[order] == mixed).all()
         assert (whole[:3] == few).all()
@@ -490,14 +492,14 @@ def test_the_best_items_are_kept_ties_by_hash() -> None:
     for _ in range(200):
         n, size = int(rng.integers(1, 30)), int(rng.integers(1, 8))
         attention = rng.choice([0.0, 0.25, 0.5, 1.0], n)
-        looks = looking.looks_of([list(range(n))], n)
-        present = looks.choose(size, attention)
+        engine = sieve_probes.engine_of([list(range(n))], n)
+        present = engine.choose(size, attention)
         kept = np.flatnonzero(present)
         left = np.setdiff1d(np.flatnonzero(attention > 0), kept)
         assert len(kept) == min(size, int((attention > 0).sum()))
         if len(left) and len(kept):
             assert attention[left].max() <= attention[kept].min()
-            hashes = looks._item_hash, looks._user_hash
+            hashes = engine._item_hash, engine._user_hash
             from dpsu.kernels.hashing import hash_word
 
             tied = attention[kept].min()
@@ -530,12 +532,12 @@ def test_rounds_do_not_depend_on_the_order_of_rows_or_on_threads(
     rng = np.random.default_rng(1)
     table = pa.table({"user": rng.integers(0, 900, 30_000), "item": rng.zipf(1.4, 30_000) % 3000})
     options: dict[str, Any] = {"epsilon": 3, "delta": 1e-3, "insecure_seed": 2}
-    expected = dpsu.release(table, mechanism=mechanism, **options).items
+    expected = flat.release(table, mechanism=mechanism, **options).items
     assert len(expected) > 30
     monkeypatch.setattr(threads, "SMALL", 0)
     monkeypatch.setattr(threads, "WORKERS", 3)
     mixed = table.take(pa.array(rng.permutation(len(table))))
-    assert dpsu.release(mixed, mechanism=mechanism, **options).items == expected
+    assert flat.release(mixed, mechanism=mechanism, **options).items == expected
 
 
 def sips_law(sips: Any, held: list[list[int]], n_items: int) -> dict[frozenset[int], float]:
@@ -549,8 +551,8 @@ def sips_law(sips: Any, held: list[list[int]], n_items: int) -> dict[frozenset[i
         after: dict[frozenset[int], float] = {}
         for past, chance in law.items():
             released = np.isin(np.arange(n_items), list(past))
-            looks = looking.looks_of(held, n_items)
-            weights = looks.share(released, sips.max_items, shares, round_)
+            engine = sieve_probes.engine_of(held, n_items)
+            weights = engine.share(released, sips.max_items, shares, round_)
             shown = [curve.probability(int(w) * 2.0**-sips.fraction_bits) for w in weights]
             for pattern in itertools.product((False, True), repeat=n_items):
                 likely = math.prod(p if o else 1.0 - p for o, p in zip(pattern, shown, strict=True))
@@ -578,7 +580,7 @@ def test_exact_privacy_of_sips(published: bool) -> None:
             p = sips_law(lax, held, n_items)
             q = sips_law(lax, [[], *held[1:]], n_items)
             everything = dict.fromkeys(set(p) | set(q), 0.0)
-            found = looking.divergence(everything | p, everything | q, epsilon) / delta
+            found = sieve_probes.divergence(everything | p, everything | q, epsilon) / delta
             worst[factor] = max(worst[factor], found)
     assert worst[1.0] <= 1.0
     assert worst[0.7] > 1.0  # the check can fail

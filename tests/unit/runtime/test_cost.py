@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.plans.mechanisms import MECHANISMS
+from tests.support.databases import OF_PAIRS
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
@@ -34,7 +34,13 @@ def rows(n: int, path: Path, *, text: bool) -> Path:
 
 
 def release(path: Path, mechanism: str) -> None:
-    dpsu.release(path, epsilon=1, delta=1e-5, mechanism=mechanism, max_items=100, insecure_seed=1)
+    dpsu.release(
+        path,
+        epsilon=1,
+        delta=1e-5,
+        mechanism=dpsu.mechanism(mechanism, max_items=100),
+        insecure_seed=1,
+    )
 
 
 def calls(path: Path, mechanism: str) -> int:
@@ -58,7 +64,7 @@ def calls(path: Path, mechanism: str) -> int:
     return counted[0]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", OF_PAIRS)
 def test_nothing_is_done_row_by_row_in_python(mechanism: str, tmp_path: Path) -> None:
     """Ten times the rows may add calls for every bucket and row group, not for every row."""
     small = rows(60_000, tmp_path / "small.parquet", text=True)

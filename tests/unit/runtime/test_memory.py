@@ -17,6 +17,7 @@ import dpsu
 from dpsu.contributions import interning
 from dpsu.runtime import memory
 from dpsu.runtime.memory import Memory, available, parse_size
+from tests.support import flat
 
 OPTIONS: dict[str, Any] = {"epsilon": 3, "delta": 1e-5, "insecure_seed": 5}
 
@@ -36,7 +37,7 @@ def test_spilled_rows_give_the_same_release(
     mechanism: str, limit: Any, table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limit of nothing, of some blocks, and of all that was read but not of what is grouped."""
-    expected = dpsu.release(table, mechanism=mechanism, **OPTIONS)
+    expected = flat.release(table, mechanism=mechanism, **OPTIONS)
     path = tmp_path / "rows.parquet"
     pa.parquet.write_table(table, path, row_group_size=30_000)
     spilled: list[Memory] = []
@@ -51,7 +52,7 @@ def test_spilled_rows_give_the_same_release(
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     monkeypatch.setattr(memory, "Memory", Watched)
     monkeypatch.setattr(memory, "SLAB", 1 << 20)
-    got = dpsu.release(path, mechanism=mechanism, memory_limit=limit, **OPTIONS)
+    got = flat.release(path, mechanism=mechanism, memory_limit=limit, **OPTIONS)
     assert got.items == expected.items
     assert len(got) > 20
     (used,) = spilled

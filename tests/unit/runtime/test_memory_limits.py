@@ -117,7 +117,7 @@ def test_the_command_loads_no_blas_in_the_middle_of_its_work(tmp_path: Path) -> 
 
 def test_blas_gets_one_thread_unless_somebody_wants_more() -> None:
     code = (
-        "import os, dpsu_command; dpsu_command.begin()\n"
+        "import os; from dpsu_command import beginning; beginning.begin()\n"
         "print([os.environ.get(n) for n in ('OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')])"
     )
     for given, seen in (({}, ["1", "1"]), ({"OPENBLAS_NUM_THREADS": "3"}, ["3", "1"])):

@@ -23,13 +23,13 @@ from tools import unicode_table
 
 import dpsu
 from dpsu.contributions.pairs import intern
+from dpsu.inputs.columns import DEFAULT_USER
 from dpsu.inputs.reading import read
-from dpsu.plans.planning import DEFAULT_USER
 from dpsu.randomness.keys import Key
 from dpsu.text import pieces as pieces_module
-from dpsu.text.source import LONGEST_ITEM, parse_lengths, text_source
+from dpsu.text.source import LONGEST_ITEM, parse_lengths
 from dpsu.text.tokenizing import tokenize_by
-from tests.support import segments
+from tests.support import flat, segments
 from tests.support.segments import IS_WORD
 
 KEY = Key.from_insecure_seed(1)
@@ -49,17 +49,17 @@ def held(
     data: Any, tokenizer: Any = None, ngrams: Any = None, **options: Any
 ) -> dict[Any, dict[str, int]]:
     """Items and local counts of every user, through reading and interning."""
-    source = text_source("text", tokenizer, ngrams)
+    source = dpsu.Tokens("text", tokenizer, ngrams).source
     rows = read(
-        data, user=DEFAULT_USER, item="item", count=None, counted=True, key=KEY, text=source,
+        data, user=DEFAULT_USER, item="item", count=None, with_repeats=True, key=KEY, text=source,
         tokenizer=tokenizer, **options,
     )  # fmt: skip
     pairs = intern(rows)
     users, items = pairs.users.values.to_pylist(), pairs.items.values.to_pylist()
     found: dict[Any, dict[str, int]] = {}
     for block in pairs.blocks:
-        assert block.counts is not None
-        for user, item, count in zip(block.users, block.items, block.counts, strict=True):
+        assert block.repeats is not None
+        for user, item, count in zip(block.users, block.items, block.repeats, strict=True):
             own = found.setdefault(users[user], {})
             own[items[item]] = own.get(items[item], 0) + int(count)
     return found
@@ -314,15 +314,15 @@ def test_tokens_beyond_the_stated_length_are_dropped_and_told() -> None:
     assert found == {"u": {"before": 1, "after": 1, "y" * LONGEST_ITEM: 1}}
     assert len(told) == 1
     with pytest.raises(dpsu.DataError, match="more than 1,024 bytes"):
-        dpsu.release(texts, text="t", epsilon=1, delta=1e-5, strict=True)
+        dpsu.release(texts, epsilon=1, delta=1e-5, item=dpsu.Tokens("t"), strict=True)
 
 
 def test_long_tokens_are_counted() -> None:
-    source = text_source("text", None, None)
+    source = dpsu.Tokens("text").source
     assert source is not None
     rows = read(
         {"u": ["x" * 2000, "y" * 3000 + " z"]}, user="user", item="item", count=None,
-        counted=False, key=KEY, text=source,
+        with_repeats=False, key=KEY, text=source,
     )  # fmt: skip
     with pytest.warns(dpsu.DataWarning):
         intern(rows)
@@ -356,8 +356,8 @@ def test_empty_texts_and_missing_ones() -> None:
 def test_texts_that_are_no_text_are_refused() -> None:
     with pytest.raises(dpsu.DataError, match="column 'text' holds integers"):
         held(pa.table({"user": ["u"], "text": [5]}))
-    with pytest.raises(dpsu.ParameterError, match="user and text must be different"):
-        dpsu.release({"u": "x"}, user="t", text="t", epsilon=1, delta=1e-5)
+    with pytest.raises(dpsu.ParameterError, match="user and column must be different columns"):
+        dpsu.release({"u": "x"}, epsilon=1, delta=1e-5, user="t", item=dpsu.Tokens("t"))
 
 
 def test_combining_characters_and_case_are_one_item() -> None:
@@ -396,7 +396,7 @@ def test_a_function_never_sees_two_texts_at_once(monkeypatch: pytest.MonkeyPatch
 def test_a_list_of_texts_is_not_repeated_in_errors() -> None:
     for text in ("Zzsecret of Ann and/or Bob", "Zzsecret " * 1000, "Zzsecret\0", "Zzsecret"):
         with pytest.raises(dpsu.ParameterError, match="no such file") as caught:
-            dpsu.release([text], text="t", epsilon=1, delta=1e-5)
+            dpsu.release([text], epsilon=1, delta=1e-5, item=dpsu.Tokens("t"))
         assert "Zzsecret" not in str(caught.value)
         assert caught.value.__context__ is None
 
@@ -416,7 +416,7 @@ def test_columns_without_values_have_no_type() -> None:
     for frame in (empty, missing):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            assert dpsu.release(frame, text="text", epsilon=1, delta=1e-5).items == ()
+            assert dpsu.release(frame, epsilon=1, delta=1e-5, item=dpsu.Tokens("text")).items == ()
         assert "nothing can be released" in str(told[-1].message)
 
 
@@ -437,9 +437,9 @@ def test_every_type_of_text_and_any_chunks(type_: str) -> None:
 
 def test_a_text_for_each_user_is_questioned() -> None:
     pairs = [(f"post {k}", "same words") for k in range(50)]
-    for call in (dpsu.release, dpsu.ngrams):
+    for mechanism in (dpsu.Sieve(), dpsu.NGrams()):
         with pytest.warns(dpsu.DataWarning, match="every text has its own 'user'"):
-            call(pairs, text="t", epsilon=1, delta=1e-5)
+            dpsu.release(pairs, item=dpsu.Tokens("t"), epsilon=1, delta=1e-5, mechanism=mechanism)
 
 
 def test_a_pattern_may_end_like_a_file() -> None:
@@ -451,12 +451,12 @@ def test_a_pattern_may_end_like_a_file() -> None:
 
 def test_words_of_texts_are_released() -> None:
     texts = {f"u{u}": [f"Good morning, number{u}!"] for u in range(800)}
-    result = dpsu.release(texts, text="body", epsilon=2, delta=1e-6)
+    result = dpsu.release(texts, epsilon=2, delta=1e-6, item=dpsu.Tokens("body"))
     assert set(result.items) <= {"good", "morning"}
     assert len(result) > 0
     assert "tokens of column 'body' by tokenizer 'words'" in result.report()
     assert dpsu.Plan.from_json(result.plan.to_json()) == result.plan
-    pairs = dpsu.release(texts, text="body", ngrams="1-2", epsilon=2, delta=1e-6)
+    pairs = dpsu.release(texts, epsilon=2, delta=1e-6, item=dpsu.Tokens("body", ngrams="1-2"))
     assert "good morning" in pairs
 
 
@@ -471,13 +471,15 @@ def test_removing_a_user_leaves_the_others_items() -> None:
 
 def test_greedy_follows_the_counts_of_tokens() -> None:
     texts = {f"u{u}": "often often often seldom" for u in range(30)}
-    result = dpsu.release(texts, text="t", epsilon=5, delta=1e-3, mechanism="greedy", cutoff=40)
+    result = dpsu.release(
+        texts, epsilon=5, delta=1e-3, mechanism=dpsu.Greedy(cutoff=40), item=dpsu.Tokens("t")
+    )
     assert result.items == ("often",)
 
 
 def test_selection_works_on_texts() -> None:
     texts = {f"u{u}": "one two" for u in range(400)}
-    best = dpsu.select(texts, [{"mechanism": "weighted-gaussian"}], text="t", epsilon=4, delta=1e-5)
+    best = flat.select(texts, [{"mechanism": "weighted-gaussian"}], text="t", epsilon=4, delta=1e-5)
     assert best.items == ("one", "two")
 
 
@@ -514,4 +516,4 @@ def test_lengths_are_read(given_: Any, parsed: tuple[int, int]) -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
     everything: dict[str, Any] = {"text": "t", "epsilon": 1, "delta": 1e-5, **options}
     with pytest.raises(dpsu.ParameterError, match=told):
-        dpsu.plan(**everything)
+        flat.plan(**everything)

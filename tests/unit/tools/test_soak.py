@@ -31,8 +31,8 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 def charge(ledger: Path, *, done: bool) -> None:
     import dpsu
 
-    spending = dpsu.Ledger(ledger).spending("visits", budget=(50, 0.1))
-    spending.charge(dpsu.plan(epsilon=1, delta=1e-9, mechanism="policy-laplace"))
+    spending = dpsu.Ledger(ledger).dataset("visits", budget=(50, 0.1))
+    spending.charge(dpsu.plan(epsilon=1, delta=1e-9, mechanism="policy-laplace"), run="a run")
     if done:
         spending.done()
 
@@ -140,3 +140,29 @@ def test_each_attack_runs(tmp_path: Path) -> None:
     assert list(entry["attacks"]) == [attack.name for attack in ATTACKS]
     assert all(sums["tried"] >= 4 for sums in entry["attacks"].values())
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["items.parquet", "items.txt", "report.json", "report.txt"])
+def test_files_of_two_runs_are_compared_without_what_tells_the_runs_apart(
+    tmp_path: Path, name: str
+) -> None:
+    import dpsu
+
+    held = {f"u{n}": ["bread", "milk"] for n in range(500)}
+    plan = dpsu.plan(epsilon=8, delta=1e-9, mechanism="weighted-laplace")
+    contents, other = [], []
+    for run in ("first", "second"):
+        result = dpsu.release(held, plan)
+        path = tmp_path / f"{run}-{name}"
+        if name.startswith("items"):
+            result.write(path)
+        else:
+            text = result.report_json() if name.endswith("json") else result.report()
+            path.write_text(text, encoding="utf-8")
+        contents.append(promises.content_of(path))
+        other.append(path.read_bytes())
+        path.write_bytes(path.read_bytes()[:-5])
+        assert promises.content_of(path) != contents[-1]
+    assert contents[0] == contents[1]
+    # Words that tell the runs apart are there, and nothing else hides them.
+    assert (other[0] == other[1]) == (name == "items.txt")

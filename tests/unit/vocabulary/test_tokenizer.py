@@ -399,8 +399,8 @@ def test_from_rows_to_a_tokenizer_in_the_shell(run: Run, tmp_path: Path) -> None
 
 
 USAGE = [
-    (["--output", "t.json", "--vocab-size", "9"], "--vocab-size=9 is too small for these words"),
-    (["--output", "t.json", "--vocab-size", "0"], "--vocab-size=0 is out of range"),
+    (["--output", "t.json", "--vocab-size", "9"], "--vocab-size 9 is too small for these words"),
+    (["--output", "t.json", "--vocab-size", "0"], "--vocab-size 0 is out of range"),
     (["--output", "t.txt"], "cannot write 't.txt': its name must end in .json"),
     (["--output", "t.json", "--as", "spacy"], "its name must end in .jsonl"),
     (["--output", "t.txt", "--as", "fasttext", "--cased"], "--cased: only for --as tokenizer, and this is --as fasttext"),

@@ -18,12 +18,16 @@ import pytest
 
 import dpsu
 from dpsu.engines import local
-from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.source import Source
 from dpsu.privacy.curves import Optimal
 from dpsu.randomness.keys import Key
-from dpsu.yields.comparing import BANDS, LEVELS, NOT_PRIVATE
+from dpsu.yields.comparing import BANDS, LEVELS
 from dpsu.yields.expected import read_pairs
 from dpsu.yields.made_up import zipf_like
+from dpsu.yields.tables import NOT_PRIVATE
+from tests.support import flat
+from tests.support.databases import OF_PAIRS
 
 MARK = "Zzmarker"
 PRIVACY: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4}
@@ -38,7 +42,7 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def found() -> dpsu.Comparison:
-    return dpsu.compare(table(), count="count", **PRIVACY)
+    return dpsu.compare(table(), item=dpsu.Items("item", repeats="count"), **PRIVACY)
 
 
 def holders() -> dict[str, int]:
@@ -65,8 +69,8 @@ def test_the_size_of_the_data(found: dpsu.Comparison) -> None:
 @pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-laplace", "sieve"])
 def test_all_numbers_are_means_of_real_runs(mechanism: str) -> None:
     (row,) = dpsu.compare(table(), mechanisms=[mechanism], runs=30, **PRIVACY).rows
-    pairs = read_pairs(table(), user="user", item="item")
-    plan = dpsu.plan(mechanism=mechanism, **PRIVACY)
+    pairs = read_pairs(Source(table(), Users(), Items()))
+    plan = flat.plan(mechanism=mechanism, **PRIVACY)
     held, total = holders(), sum(holders().values())
     facts = []
     for seed in range(50):
@@ -92,7 +96,7 @@ def test_all_numbers_are_means_of_real_runs(mechanism: str) -> None:
 
 
 def test_rows_fit_together(found: dpsu.Comparison) -> None:
-    assert {row.mechanism for row in found.rows} == set(MECHANISMS)
+    assert {row.mechanism for row in found.rows} == set(OF_PAIRS)
     assert [row.released for row in found.rows] == sorted(
         (row.released for row in found.rows), reverse=True
     )
@@ -111,11 +115,15 @@ def test_rows_fit_together(found: dpsu.Comparison) -> None:
 
 def test_several_sizes_and_forms() -> None:
     data = {f"u{n}": ["a", "b", f"own {n}"] for n in range(300)}
-    made = dpsu.compare(data, mechanisms="count-gaussian", max_items=[1, 2, 3], runs=2, **PRIVACY)
+    sizes = [dpsu.CountGaussian(max_items=size) for size in (1, 2, 3)]
+    made = dpsu.compare(data, mechanisms=sizes, runs=2, **PRIVACY)
     assert sorted(row.max_items or 0 for row in made.rows) == [1, 2, 3]
-    assert dpsu.compare(data, mechanisms=["greedy"], max_items=2, **PRIVACY).runs == 8
+    assert dpsu.compare(data, mechanisms="greedy", **PRIVACY).runs == 8
+    assert dpsu.compare(data, mechanisms=[dpsu.Greedy(max_items=2)], **PRIVACY).runs == 8
     texts = {f"u{n}": "the quick brown fox" for n in range(300)}
-    spoken = dpsu.compare(texts, text="text", ngrams="1-2", mechanisms=["sips"], **PRIVACY)
+    spoken = dpsu.compare(
+        texts, item=dpsu.Tokens("text", ngrams="1-2"), mechanisms=["sips"], **PRIVACY
+    )
     assert spoken.items == 7
     assert spoken.rows[0].released == pytest.approx(7.0)
     assert str(spoken).count("1,000+") == 0  # bands without items are not shown
@@ -184,10 +192,10 @@ def test_errors_name_nothing(data: Any) -> None:
     [
         ({"mechanisms": []}, "mechanisms is empty"),
         ({"mechanisms": ["magic"]}, "'magic' is not one of"),
-        ({"max_items": []}, "max_items is empty"),
-        ({"max_items": 0}, "max_items=0 is out of range"),
+        ({"mechanisms": [dpsu.Greedy(prior={"a": 1})]}, "without a prior and other than ngrams"),
+        ({"mechanisms": ["ngrams"]}, "without a prior and other than ngrams"),
+        ({"mechanisms": [dpsu.Sieve]}, "must be names or objects such as"),
         ({"runs": 0}, "runs=0 is out of range"),
-        ({"tokenizer": "words"}, "tokenizer is for texts"),
         ({"epsilon": -1}, "epsilon=-1 is out of range"),
     ],
 )
@@ -209,7 +217,7 @@ def test_the_command(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = shell(
-        "compare", data, "--epsilon", 2, "--delta", 1e-4, "--count", "count", "--mechanisms",
+        "compare", data, "--epsilon", 2, "--delta", 1e-4, "--repeats", "count", "--mechanisms",
         "sieve, greedy", "--max-items", "10,30", "--runs", 2, "--json", scratch / "out.json",
         "--html", scratch / "out.html", TMPDIR=str(scratch),
     )  # fmt: skip
@@ -229,6 +237,9 @@ def test_the_command_refuses(tmp_path: Path) -> None:
     for arguments, code, words in (
         (("--output", "items.txt"), 2, "compare never writes items, only numbers"),
         (("--max-items", "ten"), 2, "is not a list of whole numbers"),
+        (("--max-items", ""), 2, "is not a list of whole numbers"),
+        (("--max-items", "0"), 2, "--max-items 0 is out of range"),
+        (("--tokenizer", "words"), 2, "--tokenizer is for texts: name their column with --text"),
         (("--html", tmp_path / "out.txt"), 2, "must end in .html"),
         (("--json", data), 2, "is also read"),
         (("--item", "word"), 2, "word"),
@@ -239,3 +250,38 @@ def test_the_command_refuses(tmp_path: Path) -> None:
         assert words in done.stderr
         assert "Traceback" not in done.stderr
         assert MARK not in done.stderr + done.stdout
+
+
+def test_texts_are_compared_with_the_sizes_that_a_release_of_them_has() -> None:
+    texts = {f"u{n}": "the quick brown fox" for n in range(300)}
+    item = dpsu.Tokens("text", ngrams=2)
+    (row,) = dpsu.compare(texts, item=item, mechanisms=["sieve"], runs=1, **PRIVACY).rows
+    assert row.max_items == dpsu.plan(item=item, **PRIVACY).max_items
+
+
+def test_a_query_is_compared_as_a_file_is(tmp_path: Path) -> None:
+    import duckdb
+
+    data, database = tmp_path / "rows.parquet", tmp_path / "rows.duckdb"
+    pa.parquet.write_table(table(), data)
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(f"create table visits as select * from '{data}'")
+    options = (
+        "--epsilon", 2, "--delta", 1e-4, "--mechanisms", "weighted-gaussian", "--runs", 2,
+    )  # fmt: skip
+    query = ("--source", f"duckdb:{database}", "--query", "select * from visits")
+    done = shell("compare", *query, *options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == shell("compare", data, *options).stdout
+    assert MARK not in done.stdout + done.stderr
+    for arguments, words in (
+        (query[:2], "--source and --query go together"),
+        ((data, *query), "not both"),
+        ((*query[:3], "select nothing from visits"), "--query: there is no column"),
+        ((*query[:3], "drop table visits"), "--query must be one SELECT"),
+        ((*query, "--json", database), "is also read"),
+        ((*query, "--item", "thing"), "there is no column 'thing'"),
+    ):
+        refused = shell("compare", *arguments, *options)
+        assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
+        assert words in refused.stderr

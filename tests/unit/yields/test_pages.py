@@ -20,10 +20,7 @@ needs_a_browser = pytest.mark.skipif(not there_is_a_browser(), reason=MISSING)
 
 @pytest.fixture(scope="module")
 def forecast() -> dpsu.Forecast:
-    return dpsu.forecast(
-        epsilon=1, delta=1e-6, users=1500, items_per_user=6, vocabulary=2000, mechanisms=NAMES,
-        user='<b>"who"</b> {{data}} </script>',
-    )  # fmt: skip
+    return dpsu.forecast(dpsu.plan(epsilon=1, delta=1e-6, user='<b>"who"</b> {{data}} </script>'), users=1500, items_per_user=6, vocabulary=2000, mechanisms=NAMES)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +89,9 @@ def test_every_mechanism_has_a_look_of_its_own() -> None:
 
 
 def test_stops_come_first(tmp_path: Path) -> None:
-    poor = dpsu.forecast(epsilon=0.1, delta=1e-2, users=90, items_per_user=5, mechanisms=["greedy"])
+    poor = dpsu.forecast(
+        dpsu.plan(epsilon=0.1, delta=1e-2), users=90, items_per_user=5, mechanisms=["greedy"]
+    )
     page = poor.to_html()
     assert page.index('<li class="stop">') < page.index('<dl class="facts">')
     with pytest.raises(dpsu.ParameterError, match=r"must end in \.html"):

@@ -1,8 +1,8 @@
-"""What users and items say to each other, turn after turn: one course for each mechanism in rounds.
+"""What users and items send each other in every round: one conversation for each mechanism.
 
-In a turn users give weights, knowing what items told them in the turn before; items hear the sum
-over all users, keep a state of their own and tell users one number each. Both sides call the code
-that the local engine calls, on some of the users and on some of the items.
+In a round, users give weights, which may depend on what items replied in the round before. Items
+sum the weights over all users, update a state of their own and reply with one number each. Both
+sides run the code of the local engine, on some of the users and on some of the items.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids
-from dpsu.engines.local import above
-from dpsu.engines.local_rounds import LocalLooks
+from dpsu.engines.local import above_min_users
+from dpsu.engines.local_rounds import LocalRounds
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import ReroutePolicy
-from dpsu.randomness.coins import toss
+from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds.evidence import Evidence, Tables, steering_tables
@@ -30,106 +30,110 @@ State = dict[str, NDArray[Any]]
 Given = tuple[NDArray[np.int64], NDArray[np.bool_] | None]
 
 
-class Course(Protocol):
-    """A mechanism as a conversation."""
+class Conversation(Protocol):
+    """A mechanism as an exchange of messages between users and items."""
 
     @property
-    def turns(self) -> int:
-        """How often users are asked."""
+    def rounds(self) -> int:
+        """How often users are asked for weights."""
 
     @property
-    def told(self) -> Any:
-        """The type of the number that an item tells its users."""
+    def reply_type(self) -> Any:
+        """The NumPy type of the number that an item replies with."""
 
-    def hashes_after(self, turn: int) -> bool:
-        """Whether ids of users and items are hashed in a later turn."""
+    def hashes_after(self, round_number: int) -> bool:
+        """Whether ids of users and items are hashed in a later round."""
 
-    def ask(self, turn: int, looks: LocalLooks, heard: NDArray[Any] | None) -> Given:
-        """What users give, and which items are in their sets where those were chosen anew."""
+    def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
+        """What users give, and which items are in their sets if those were chosen in this round."""
 
-    def listen(
+    def answer(
         self,
-        turn: int,
+        round_number: int,
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
         present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
-        """The state of items after a turn, `released` among it, and what they tell users."""
+        """The state of items after a round, which includes `released`, and their replies."""
 
 
 @dataclass(frozen=True, repr=False)
-class SieveCourse:
-    """Looks of a sieve; users are told attention. Tables and caps are made once, by the driver."""
+class SieveConversation:
+    """Rounds of a sieve; items reply with attention. The driver makes tables and caps once."""
 
     sieve: SieveRounds
     tables: Tables
     caps: tuple[list[float], ...]
-    told: Any = field(default=np.float64, init=False)
+    reply_type: Any = field(default=np.float64, init=False)
 
     @property
-    def turns(self) -> int:
-        """One for each look."""
-        return len(list(self.sieve.looks()))
+    def rounds(self) -> int:
+        """One for each round of the sieve."""
+        return len(list(self.sieve.rounds()))
 
-    def hashes_after(self, turn: int) -> bool:
-        """Sets are chosen by hash where a phase begins."""
-        return any(look.place == 0 for look in list(self.sieve.looks())[turn + 1 :])
+    def hashes_after(self, round_number: int) -> bool:
+        """Users choose their sets by hash where a phase begins."""
+        return any(
+            this_round.place == 0 for this_round in list(self.sieve.rounds())[round_number + 1 :]
+        )
 
-    def ask(self, turn: int, looks: LocalLooks, heard: NDArray[Any] | None) -> Given:
+    def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
         """Weights in proportion to attention."""
-        look = list(self.sieve.looks())[turn]
-        attention = np.ones(looks.held.n_items) if heard is None else heard
-        caps = self.caps[self.sieve.phases.index(look.phase)]
-        return self.sieve.ask(look, looks, attention, caps)
+        this_round = list(self.sieve.rounds())[round_number]
+        attention = np.ones(engine.held.n_items) if replies is None else replies
+        caps = self.caps[self.sieve.phases.index(this_round.phase)]
+        return self.sieve.ask(this_round, engine, attention, caps)
 
-    def listen(
+    def answer(
         self,
-        turn: int,
+        round_number: int,
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
         present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
-        """Evidence after a look, and attention for the next."""
-        looks = list(self.sieve.looks())
-        heard = Evidence(self.sieve, len(items), self.tables)
+        """Evidence after this round, and attention for the next."""
+        rounds = list(self.sieve.rounds())
+        evidence = Evidence(self.sieve, len(items), self.tables)
         attention = np.ones(len(items))
-        if turn > 0:
-            heard.resume(state)
+        if round_number > 0:
+            evidence.resume(state)
             attention = state["attention"]
-        self.sieve.listen(looks[turn], heard, Noise(key, items), weights, present, attention)
-        if turn + 1 < len(looks):
-            attention = heard.attention(looks[turn + 1])
-        return heard.state() | {"attention": attention}, attention
+        self.sieve.update_evidence(
+            rounds[round_number], evidence, Noise(key, items), weights, present, attention
+        )
+        if round_number + 1 < len(rounds):
+            attention = evidence.attention(rounds[round_number + 1])
+        return evidence.state() | {"attention": attention}, attention
 
 
 @dataclass(frozen=True, repr=False)
-class SipsCourse:
-    """Rounds of sips; users are told which items are released."""
+class SipsConversation:
+    """Rounds of sips; items reply whether they are released."""
 
     sips: SipsRounds
-    told: Any = field(default=np.bool_, init=False)
+    reply_type: Any = field(default=np.bool_, init=False)
 
     @property
-    def turns(self) -> int:
-        """One for each round."""
+    def rounds(self) -> int:
+        """One for each curve."""
         return len(self.sips.curves)
 
-    def hashes_after(self, turn: int) -> bool:
-        """Every round has a sample of its own."""
-        return turn + 1 < self.turns
+    def hashes_after(self, round_number: int) -> bool:
+        """Users draw a new sample in every round."""
+        return round_number + 1 < self.rounds
 
-    def ask(self, turn: int, looks: LocalLooks, heard: NDArray[Any] | None) -> Given:
+    def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
         """Equal shares to items that are not released."""
-        released = np.zeros(looks.held.n_items, bool) if heard is None else heard
-        return looks.share(released, self.sips.max_items, self.sips.given(), turn), None
+        released = np.zeros(engine.held.n_items, bool) if replies is None else replies
+        return engine.share(released, self.sips.max_items, self.sips.given(), round_number), None
 
-    def listen(
+    def answer(
         self,
-        turn: int,
+        round_number: int,
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
@@ -137,63 +141,63 @@ class SipsCourse:
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
         """One coin for each item, in every round."""
-        curve, bits = self.sips.curves[turn], self.sips.fraction_bits
-        released = toss(curve, weights, bits, items, key, turn)
-        if turn > 0:
+        curve, bits = self.sips.curves[round_number], self.sips.fraction_bits
+        released = flip_coins(curve, weights, bits, items, key, round_number)
+        if round_number > 0:
             released |= state["released"]
         return {"released": released}, released
 
 
 @dataclass(frozen=True, repr=False)
-class RerouteCourse:
-    """Reroute in two turns; users are told what part of their weight comes back."""
+class RerouteConversation:
+    """Reroute in two rounds; items reply with the part of their weight that they give back."""
 
     plan: Plan
     policy: ReroutePolicy
-    told: Any = field(default=np.float64, init=False)
+    reply_type: Any = field(default=np.float64, init=False)
 
     @property
-    def turns(self) -> int:
-        """Giving, and giving again what came back."""
+    def rounds(self) -> int:
+        """In the first round users give; in the second they give again what came back."""
         return 2
 
-    def hashes_after(self, turn: int) -> bool:
-        """Users are bounded before the first turn."""
+    def hashes_after(self, round_number: int) -> bool:
+        """Users are bounded before the first round, and nothing is hashed after it."""
         return False
 
-    def ask(self, turn: int, looks: LocalLooks, heard: NDArray[Any] | None) -> Given:
-        """Equal shares, and then a part of what came back."""
-        if heard is None:
-            return self.policy.given(looks.held), None
-        return self.policy.rerouted(looks.held, heard), None
+    def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
+        """Equal shares in the first round, a part of what came back in the second."""
+        if replies is None:
+            return self.policy.given(engine.held), None
+        return self.policy.rerouted(engine.held, replies), None
 
-    def listen(
+    def answer(
         self,
-        turn: int,
+        round_number: int,
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
         present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
-        """What an item keeps, and in the end its coin."""
-        if turn == 0:
+        """The weight that an item keeps; after the second round, the outcome of its coin."""
+        if round_number == 0:
             kept, back = self.policy.cut(weights)
             return {"kept": kept, "released": np.zeros(len(items), bool)}, back
-        total = above(self.plan, state["kept"] + weights)
-        released = toss(self.plan.curve, total, self.policy.fraction_bits, items, key)
+        total = above_min_users(self.plan, state["kept"] + weights)
+        released = flip_coins(self.plan.curve, total, self.policy.fraction_bits, items, key)
         return {"released": released}, released
 
 
-def course_of(plan: Plan) -> Course | None:
-    """The course of a mechanism; None for one that needs a single turn and no state."""
+def conversation_of(plan: Plan) -> Conversation | None:
+    """The conversation of a mechanism; None for one that needs a single round and no state."""
     if isinstance(plan.selection, SieveRounds):
         sieve = plan.selection
         caps = tuple(phase.caps(sieve.sigma, sieve.unit) for phase in sieve.phases)
-        return SieveCourse(sieve, steering_tables(sieve), caps)
+        return SieveConversation(sieve, steering_tables(sieve), caps)
     if isinstance(plan.selection, SipsRounds):
-        return SipsCourse(plan.selection)
+        return SipsConversation(plan.selection)
     assert isinstance(plan.selection, OneShot)
     if isinstance(plan.policy, ReroutePolicy):
-        return RerouteCourse(plan, plan.policy)
+        return RerouteConversation(plan, plan.policy)
     return None

@@ -1,8 +1,8 @@
-"""Parcels: what travels between the buckets of a cluster, as rows of an Arrow table.
+"""Messages between the partitions of a cluster, as rows of an Arrow table.
 
-A parcel goes `to` a bucket, says what `kind` it is and which bucket sent it (`sender`), and carries
-`data`: numbers as they lie in memory, or several columns as an Arrow stream. A cluster only has to
-bring the parcels for a bucket together; it never looks inside.
+A message goes `to` a partition, says what `kind` it is and which partition sent it (`sender`), and
+carries `data`: numbers as they lie in memory, or several columns as an Arrow stream. A cluster only
+has to bring the messages to a partition together; it never reads their data.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids, numbers
 
-# The columns of a table of parcels, in the words of SQL and of Arrow.
+# The columns of a table of messages, as SQL and as Arrow declare them.
 COLUMNS = "to int, kind string, sender int, data binary"
 SCHEMA = pa.schema(
     [("to", pa.int32()), ("kind", pa.string()), ("sender", pa.int32()), ("data", pa.binary())]
 )
 
-# Rows dealt to a bucket of users, and how many users are in it.
+# Kinds of messages. Rows for a partition of users, and how many users it has.
 ROWS, CENSUS = "rows", "census"
-# What a bucket of users or of items keeps from turn to turn.
+# The state that a partition of users or of items sends to itself for the next round.
 USERS, ITEMS = "users", "items"
-# From users to items: weights with the names of items, for those that stay, and plain.
+# From users to items: weights with the ids of the items, weights with a flag for each item that
+# says whether the users keep it, and weights alone.
 NAMED, KEPT, GIVEN = "named", "kept", "given"
-# From items to users.
-HEARD = "heard"
+# From items to users: one number for each item.
+REPLY = "reply"
 
-# Batches of parcels are closed once they hold so many bytes; one parcel may be larger.
+# A batch of messages is closed once it holds so many bytes; a single message may be larger.
 BATCH_BYTES = 1 << 25
-BATCH_PARCELS = 1 << 12
+BATCH_MESSAGES = 1 << 12
 
 
-class Parcel(NamedTuple):
-    """One row of a table of parcels."""
+class Message(NamedTuple):
+    """One row of a table of messages."""
 
     to: int
     kind: str
@@ -45,23 +46,23 @@ class Parcel(NamedTuple):
     data: Any
 
 
-def arrived(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
-    """The parcels of a table, batch by batch; data are views of the batch."""
+def arrived(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
+    """The messages of a table, batch by batch; their data are views of the batch."""
     for batch in batches:
         to, kind, sender = (batch.column(name).to_pylist() for name in ("to", "kind", "sender"))
         data = batch.column("data")
         for at in range(batch.num_rows):
-            yield Parcel(to[at], kind[at], sender[at], data[at].as_buffer())
+            yield Message(to[at], kind[at], sender[at], data[at].as_buffer())
 
 
-def sent(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
-    """Parcels as batches of a table."""
-    waiting: list[Parcel] = []
+def sent(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
+    """Messages as batches of a table."""
+    waiting: list[Message] = []
     held = 0
-    for parcel in parcels:
-        waiting.append(parcel)
-        held += len(parcel.data)
-        if held >= BATCH_BYTES or len(waiting) >= BATCH_PARCELS:
+    for message in messages:
+        waiting.append(message)
+        held += len(message.data)
+        if held >= BATCH_BYTES or len(waiting) >= BATCH_MESSAGES:
             yield _batch(waiting)
             waiting, held = [], 0
     if waiting:
@@ -85,12 +86,12 @@ def unpack(data: Any) -> dict[str, pa.Array]:
 
 
 def ids_of(array: pa.Array) -> Ids:
-    """Ids that travelled."""
+    """Ids from an unpacked column."""
     return Ids(array if pa.types.is_integer(array.type) else array.cast(pa.large_string()))
 
 
 def writable(array: pa.Array, dtype: Any) -> NDArray[Any]:
-    """Numbers that travelled, as an array that kernels may write to."""
+    """Numbers from an unpacked column, copied so that kernels may write to them."""
     return numbers(array, dtype).copy()
 
 
@@ -102,13 +103,13 @@ def _cell(column: pa.Array | NDArray[Any]) -> pa.Array:
             [None, pa.py_buffer(np.ascontiguousarray(column))],
         )
     else:
-        # Offsets of 64 bits are not worth their room in a parcel.
+        # Offsets of 64 bits are not worth their room in a message.
         values = column.cast(pa.string()) if pa.types.is_large_string(column.type) else column
     return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
 
 
-def _batch(parcels: list[Parcel]) -> pa.RecordBatch:
-    to, kind, sender, data = zip(*parcels, strict=True)
+def _batch(messages: list[Message]) -> pa.RecordBatch:
+    to, kind, sender, data = zip(*messages, strict=True)
     sizes = np.fromiter((len(one) for one in data), np.int64, len(data))
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     joined = pa.py_buffer(b"".join(data))

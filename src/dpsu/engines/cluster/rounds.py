@@ -1,14 +1,14 @@
-"""Mechanisms in rounds on a cluster: buckets of users and buckets of items take turns.
+"""Mechanisms in rounds on a cluster: partitions of users and partitions of items take turns.
 
-    rows -> Deal -> [users] -> Ask 0 -> [items] -> Listen 0 -> [users] -> Ask 1 -> ... -> items
+    rows -> SendRows -> [users] -> Ask 0 -> [items] -> Answer 0 -> [users] -> Ask 1 -> ... -> items
 
-A bucket of users is coded once: its items are numbers from then on. It sends weights to buckets of
-items, which send back one number for each item of theirs that it holds, in an order that both know:
-the order of items in the bucket of users. So an item that half of all users hold is told to every
-bucket once, and what travels in a turn does not grow with the number of its holders.
+A partition of users numbers its items once, in the first round. It sends weights to partitions of
+items. Each of them sends back one number for each of its items that the partition of users holds,
+in an order that both know: the order of items in the partition of users. So even an item that half
+of all users hold takes one number for each partition, and messages do not grow with its holders.
 
-Buckets and their contents are functions of the ids, the plan and the key. What a bucket keeps from
-turn to turn travels with the messages, so that every turn is made from the turn before it alone.
+Partitions and their contents are functions of the ids, the plan and the key. A partition sends its
+state to itself, so that every round is computed from the messages of the round before alone.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids, numbers
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
-from dpsu.engines.cluster.conversations import Course, State
+from dpsu.engines.cluster.conversations import Conversation, State
 from dpsu.engines.cluster.messages import (
     CENSUS,
     GIVEN,
-    HEARD,
     ITEMS,
     KEPT,
     NAMED,
+    REPLY,
     USERS,
-    Parcel,
+    Message,
     arrived,
     ids_of,
     pack,
@@ -42,107 +42,109 @@ from dpsu.engines.cluster.messages import (
     unpack,
     writable,
 )
-from dpsu.engines.cluster.steps import Batches, Job, gathered, items_only
-from dpsu.engines.local_rounds import LocalLooks
-from dpsu.kernels.rounds import mark
+from dpsu.engines.cluster.steps import Batches, Job, items_only, received_pairs
+from dpsu.engines.local_rounds import LocalRounds
+from dpsu.kernels.rounds import mark_present
 from dpsu.plans.mechanisms import OneShot
 
 
 @dataclass(repr=False)
 class _Inbox:
-    """What came to one bucket: its own past, and messages by sender."""
+    """The messages to one partition: its own state, and the others by sender."""
 
     own: Any = None
-    messages: dict[int, Parcel] = field(default_factory=dict)
+    messages: dict[int, Message] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)
 class Ask:
-    """The turn of the users: each bucket gives weights, knowing what its items told it."""
+    """The users' half of a round: each partition gives weights, knowing what its items replied."""
 
     job: Job
-    course: Course
-    turn: int
+    conversation: Conversation
+    round_number: int
 
     def __call__(self, batches: Batches) -> Batches:
-        """Parcels of weights to buckets of items, and what users keep."""
-        return sent(self._parcels(batches))
+        """Messages of weights to partitions of items, and the state that users keep."""
+        return sent(self._messages(batches))
 
-    def _parcels(self, batches: Batches) -> Iterator[Parcel]:
-        if self.turn == 0:
-            for bucket, pairs in gathered(arrived(batches)).items():
-                yield from self._begin(bucket, pairs)
+    def _messages(self, batches: Batches) -> Iterator[Message]:
+        if self.round_number == 0:
+            for partition, pairs in received_pairs(arrived(batches)).items():
+                yield from self._begin(partition, pairs)
             return
         inboxes: dict[int, _Inbox] = {}
-        for parcel in arrived(batches):
-            if parcel.kind == ITEMS:
-                yield parcel
+        for message in arrived(batches):
+            if message.kind == ITEMS:
+                yield message
             else:
-                _put(inboxes, parcel, USERS)
-        for bucket, inbox in inboxes.items():
-            yield from self._go_on(bucket, inbox)
+                _put(inboxes, message, USERS)
+        for partition, inbox in inboxes.items():
+            yield from self._go_on(partition, inbox)
 
-    def _begin(self, bucket: int, pairs: Pairs) -> Iterator[Parcel]:
+    def _begin(self, partition: int, pairs: Pairs) -> Iterator[Message]:
         job, plan = self.job, self.job.plan
-        yield Parcel(0, CENSUS, bucket, np.array([len(pairs.users)]).tobytes())
+        yield Message(0, CENSUS, partition, np.array([len(pairs.users)]).tobytes())
         users, items, held = local.group(plan, pairs, job.key, public=job.public, prior=job.prior)
         if isinstance(plan.selection, OneShot):
             held = local.bound(plan, held, users, items, job.key)
-        looks = LocalLooks(held, users, items, job.key)
-        weights, present = self.course.ask(0, looks, None)
+        engine = LocalRounds(held, users, items, job.key)
+        weights, present = self.conversation.ask(0, engine, None)
         if present is None:
             present = np.zeros(held.n_items, bool)
-            mark(held.start, held.stop, held.items, present)
+            mark_present(held.start, held.stop, held.items, present)
         kept = np.flatnonzero(present)
-        names, home = items.take(kept), job.bucket_of(items.take(kept), "item").astype(np.int32)
+        names, home = items.take(kept), job.partition_of(items.take(kept), "item").astype(np.int32)
         for to, places in _by_home(home):
             data = pack({"items": names.take(places).values, "weights": weights[kept][places]})
-            yield Parcel(to, NAMED, bucket, data)
-        yield from self._keep(bucket, looks.held, present, users, names, home)
+            yield Message(to, NAMED, partition, data)
+        yield from self._keep(partition, engine.held, present, users, names, home)
 
-    def _go_on(self, bucket: int, inbox: _Inbox) -> Iterator[Parcel]:
+    def _go_on(self, partition: int, inbox: _Inbox) -> Iterator[Message]:
         own = unpack(inbox.own)
         home = writable(own["home"], np.int32)
         held = _contributions(own, len(home))
-        heard = np.empty(len(home), self.course.told)
+        replies = np.empty(len(home), self.conversation.reply_type)
         homes = dict(_by_home(home))
         _refuse_gaps(homes, inbox.messages)
         for sender, places in homes.items():
-            heard[places] = np.frombuffer(inbox.messages[sender].data, self.course.told)
+            replies[places] = np.frombuffer(
+                inbox.messages[sender].data, self.conversation.reply_type
+            )
         users, items = ids_of(own["users"]), ids_of(own["items"])
-        looks = LocalLooks(held, users, items, self.job.key)
-        weights, present = self.course.ask(self.turn, looks, heard)
+        engine = LocalRounds(held, users, items, self.job.key)
+        weights, present = self.conversation.ask(self.round_number, engine, replies)
         for to, places in homes.items():
             if present is None:
-                yield Parcel(to, GIVEN, bucket, weights[places].tobytes())
+                yield Message(to, GIVEN, partition, weights[places].tobytes())
             else:
                 stay = present[places]
                 data = {"kept": stay.view(np.uint8), "weights": weights[places[stay]]}
-                yield Parcel(to, KEPT, bucket, pack(data))
+                yield Message(to, KEPT, partition, pack(data))
         if present is None:
             present = np.ones(len(home), bool)
         kept = np.flatnonzero(present)
         names = items.take(kept) if len(items) else items
-        yield from self._keep(bucket, looks.held, present, users, names, home[kept])
+        yield from self._keep(partition, engine.held, present, users, names, home[kept])
 
     def _keep(
         self,
-        bucket: int,
+        partition: int,
         held: Contributions,
         present: NDArray[np.bool_],
         users: Ids,
         names: Ids,
         home: NDArray[np.int32],
-    ) -> Iterator[Parcel]:
-        """What users need in the next turn: their sets, and ids only as long as they are hashed."""
-        if self.turn + 1 == self.course.turns or not len(home):
+    ) -> Iterator[Message]:
+        """What users need in the next round: their sets, and ids only if they are hashed again."""
+        if self.round_number + 1 == self.conversation.rounds or not len(home):
             return
         code = (np.cumsum(present) - 1).astype(np.int32)
         sizes = held.sizes
-        # Users may have left gaps between them.
+        # There may be gaps between the rows of two users.
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         rows = held.items[np.repeat(held.start, sizes) + within]
-        hashed = self.course.hashes_after(self.turn)
+        hashed = self.conversation.hashes_after(self.round_number)
         own = {
             "users": users.values if hashed else users.values[:0],
             "items": names.values if hashed else names.values[:0],
@@ -150,49 +152,56 @@ class Ask:
             "sizes": sizes.astype(np.int32),
             "codes": code[rows],
         }
-        yield Parcel(bucket, USERS, bucket, pack(own))
+        yield Message(partition, USERS, partition, pack(own))
 
 
 @dataclass(frozen=True, repr=False)
-class Listen:
-    """The turn of the items: each bucket adds up what all users gave, and tells them what follows.
+class Answer:
+    """The items' half of a round: each partition adds up what all users gave, and replies.
 
-    After the last turn it gives the released items instead.
+    After the last round it yields the released items instead.
     """
 
     job: Job
-    course: Course
-    turn: int
+    conversation: Conversation
+    round_number: int
 
     def __call__(self, batches: Batches) -> Batches:
-        """Parcels to buckets of users, or released items."""
-        passed: list[Parcel] = []
+        """Messages to partitions of users, or released items."""
+        passed: list[Message] = []
         inboxes: dict[int, _Inbox] = {}
         users = 0
-        for parcel in arrived(batches):
-            if parcel.kind == CENSUS:
-                users += int(np.frombuffer(parcel.data, np.int64)[0])
-            elif parcel.kind == USERS:
-                passed.append(parcel)
+        for message in arrived(batches):
+            if message.kind == CENSUS:
+                users += int(np.frombuffer(message.data, np.int64)[0])
+            elif message.kind == USERS:
+                passed.append(message)
             else:
-                _put(inboxes, parcel, ITEMS)
+                _put(inboxes, message, ITEMS)
         local.refuse_too_many(self.job.plan, users)
-        if self.turn + 1 < self.course.turns:
+        if self.round_number + 1 < self.conversation.rounds:
             yield from sent(passed)
             yield from sent(
-                parcel for bucket, inbox in inboxes.items() for parcel in self._tell(bucket, inbox)
+                message
+                for partition, inbox in inboxes.items()
+                for message in self._reply(partition, inbox)
             )
             return
         for inbox in inboxes.values():
-            items, state, _, _ = self._hear(inbox)
+            items, state, _, _ = self._answer(inbox)
             found = items.take(np.flatnonzero(state["released"]))
             yield from items_only(found, self.job.item_type)
 
-    def _tell(self, bucket: int, inbox: _Inbox) -> Iterator[Parcel]:
-        items, state, routes, told = self._hear(inbox)
+    def _reply(self, partition: int, inbox: _Inbox) -> Iterator[Message]:
+        items, state, routes, replies = self._answer(inbox)
         for sender, route in routes.items():
             if len(route):
-                yield Parcel(sender, HEARD, bucket, told[route].astype(self.course.told).tobytes())
+                yield Message(
+                    sender,
+                    REPLY,
+                    partition,
+                    replies[route].astype(self.conversation.reply_type).tobytes(),
+                )
         # Items that nobody holds any more are of no use, except those that are released.
         useful = state["released"].copy()
         for route in routes.values():
@@ -204,23 +213,25 @@ class Listen:
         own["senders"] = np.array(list(routes), np.int32)
         own["sizes"] = np.array([len(route) for route in routes.values()], np.int32)
         own["routes"] = code[np.concatenate([np.empty(0, np.int32), *routes.values()])]
-        yield Parcel(bucket, ITEMS, bucket, pack(own))
+        yield Message(partition, ITEMS, partition, pack(own))
 
-    def _hear(self, inbox: _Inbox) -> tuple[Ids, State, dict[int, NDArray[np.int32]], NDArray[Any]]:
-        """Items, their state after this turn, where each is known, and what to tell."""
+    def _answer(
+        self, inbox: _Inbox
+    ) -> tuple[Ids, State, dict[int, NDArray[np.int32]], NDArray[Any]]:
+        """Items, their state after this round, which of them each sender holds, and the replies."""
         given: dict[int, NDArray[np.int64]] = {}
         present: NDArray[np.bool_] | None = None
-        if self.turn == 0:
+        if self.round_number == 0:
             items, state, routes, given = _named(inbox.messages)
             present = np.ones(len(items), bool)
         else:
             items, state, routes = _past(unpack(inbox.own))
             _refuse_gaps({sender: r for sender, r in routes.items() if len(r)}, inbox.messages)
-            for sender, parcel in inbox.messages.items():
-                if parcel.kind == GIVEN:
-                    given[sender] = np.frombuffer(parcel.data, np.int64)
+            for sender, message in inbox.messages.items():
+                if message.kind == GIVEN:
+                    given[sender] = np.frombuffer(message.data, np.int64)
                     continue
-                data = unpack(parcel.data)
+                data = unpack(message.data)
                 stay = numbers(data["kept"], np.uint8).view(bool)
                 routes[sender] = routes[sender][stay]
                 given[sender] = numbers(data["weights"], np.int64)
@@ -228,25 +239,27 @@ class Listen:
                 present[routes[sender]] = True
         weights = np.zeros(len(items), np.int64)
         for sender, values in given.items():
-            # An item stands in a route once, so that this adds as it should.
+            # A route names an item once, so that this adds every weight.
             weights[routes[sender]] += values
-        state, told = self.course.listen(self.turn, items, state, weights, present, self.job.key)
-        return items, state, routes, told
+        state, replies = self.conversation.answer(
+            self.round_number, items, state, weights, present, self.job.key
+        )
+        return items, state, routes, replies
 
 
-def _put(inboxes: dict[int, _Inbox], parcel: Parcel, own: str) -> None:
-    inbox = inboxes.setdefault(parcel.to, _Inbox())
-    if parcel.kind == own:
-        inbox.own = parcel.data
+def _put(inboxes: dict[int, _Inbox], message: Message, own: str) -> None:
+    inbox = inboxes.setdefault(message.to, _Inbox())
+    if message.kind == own:
+        inbox.own = message.data
     else:
-        inbox.messages[parcel.sender] = parcel
+        inbox.messages[message.sender] = message
 
 
 def _by_home(home: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Buckets of items, each with the places of its items in a bucket of users, in order."""
+    """Partitions of items, each with the places of its items in a partition of users, in order."""
     order = np.argsort(home, kind="stable")
-    buckets, first = np.unique(home[order], return_index=True)
-    yield from zip(buckets.tolist(), np.split(order, first)[1:], strict=True)
+    partitions, first = np.unique(home[order], return_index=True)
+    yield from zip(partitions.tolist(), np.split(order, first)[1:], strict=True)
 
 
 def _contributions(own: dict[str, pa.Array], n_items: int) -> Contributions:
@@ -256,9 +269,9 @@ def _contributions(own: dict[str, pa.Array], n_items: int) -> Contributions:
 
 
 def _named(
-    messages: dict[int, Parcel],
+    messages: dict[int, Message],
 ) -> tuple[Ids, State, dict[int, NDArray[np.int32]], dict[int, NDArray[np.int64]]]:
-    """Items by the names that all buckets of users sent, and the codes of each bucket."""
+    """The items that all partitions of users sent, and the codes that each sender gets."""
     senders = sorted(messages)
     parts = [unpack(messages[sender].data) for sender in senders]
     encoded = pa.concat_arrays([part["items"] for part in parts]).dictionary_encode()
@@ -283,11 +296,11 @@ def _past(own: dict[str, pa.Array]) -> tuple[Ids, State, dict[int, NDArray[np.in
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Flags as bytes: in Arrow they would be bits."""
+    """Flags as bytes, since Arrow would store them as bits."""
     return values.view(np.uint8) if values.dtype == bool else values
 
 
-def _refuse_gaps(expected: dict[int, Any], messages: dict[int, Parcel]) -> None:
-    """A message that is missing would silently change the result."""
+def _refuse_gaps(expected: dict[int, Any], messages: dict[int, Message]) -> None:
+    """Refuse to go on without a message: it would silently change the result."""
     if expected.keys() != messages.keys():
         raise AssertionError("a cluster lost or misled messages between buckets")

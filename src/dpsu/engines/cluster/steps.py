@@ -1,14 +1,15 @@
 """The steps of a release on a cluster, for any engine that can do two things.
 
 It must be able to map batches of Arrow rows by a function, and to bring together the rows that go
-to one bucket. A step is such a function, frozen and ready to be sent: what it makes depends on its
-rows, the plan and the key alone, in whatever order and however often they come, so that a task that
-is run again makes the same again.
+to one partition. A step is such a function, frozen, so that it can be sent to a worker. Its output
+depends on its rows, the plan and the key alone, whatever order the rows come in, so that a task
+that is run again makes the same output again.
 
-    rows -> Deal -> [to the bucket of the user] -> Weigh -> [sum by item] -> Toss -> items
+    rows -> SendRows -> [by partition of users] -> Weigh -> [sum by item] -> FlipCoins -> items
 
-Every bucket of users is a small database, weighed by the code of the local engine; integer sums
-over buckets are those over all users. Mechanisms in rounds are in `dpsu.engines.cluster.rounds`.
+Every partition of users is a small database, which the code of the local engine weighs. Weights are
+integers: their sums over partitions are the sums over all users. Mechanisms in rounds are in
+`dpsu.engines.cluster.rounds`.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from numpy.typing import NDArray
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
-from dpsu.engines.cluster.messages import ROWS, Parcel, arrived, ids_of, pack, sent, unpack
+from dpsu.engines.cluster.messages import ROWS, Message, arrived, ids_of, pack, sent, unpack
 from dpsu.errors import DataError, DpsuError
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.plans.plan import Plan
-from dpsu.randomness.coins import toss
+from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.runtime import threads
 
 Batches = Iterator[pa.RecordBatch]
 
-# So many rows are dealt at a time, sorted in little memory; with many buckets more, so that what
-# surrounds a parcel is small beside it.
-ROWS_AT_ONCE, ROWS_IN_PARCEL = 1 << 20, 1 << 9
+# Rows are sorted and sent in groups of this many, which takes little memory. With many partitions
+# groups are larger, so that the overhead of a message is small beside its rows.
+ROWS_AT_ONCE, ROWS_IN_MESSAGE = 1 << 20, 1 << 9
 ROWS_IN_BATCH = 1 << 16
 FAILED = "dpsu step failed: "
 
@@ -48,33 +49,33 @@ class Job:
 
     plan: Plan
     key: Key
-    buckets: int
+    partitions: int
     item_type: pa.DataType
     prior: Prior | None = None
     public: PublicItems | None = None
     strict: bool = False
 
-    def bucket_of(self, ids: Ids, what: str) -> NDArray[np.int64]:
-        """The bucket of each id: a salted hash, so that nobody can aim at one."""
+    def partition_of(self, ids: Ids, what: str) -> NDArray[np.int64]:
+        """The partition of each id, by a salted hash, so that nobody can fill one on purpose."""
         hashes = ids.hashes(self.key.salt(f"bucket of {what}"))
-        return (hashes % np.uint64(self.buckets)).astype(np.int64)
+        return (hashes % np.uint64(self.partitions)).astype(np.int64)
 
 
 @dataclass(frozen=True, repr=False)
 class Guarded:
-    """A step whose failures tell nothing of the data: workers print them to logs."""
+    """A step whose errors say nothing about the data, because workers print them to logs."""
 
     step: Callable[[Batches], Batches]
 
     @property
     def __name__(self) -> str:
-        """What plans and web pages of a cluster show of it."""
-        turn = getattr(self.step, "turn", None)
+        """The name that plans and web pages of a cluster show."""
+        round_number = getattr(self.step, "round_number", None)
         name = type(self.step).__name__
-        return f"dpsu_{name}" if turn is None else f"dpsu_{name}_{turn}"
+        return f"dpsu_{name}" if round_number is None else f"dpsu_{name}_{round_number}"
 
     def __call__(self, batches: Batches) -> Batches:
-        """Do the step on one thread: a worker has one core, and there are as many workers."""
+        """Run the step on one thread: there is a worker for every core."""
         threads.WORKERS = 1
         failure = ""
         try:
@@ -84,44 +85,47 @@ class Guarded:
         except MemoryError:
             failure = "ResourceError: a worker ran out of memory; use more partitions"
         except Exception as error:
-            # Its message may quote a cell: tell where it happened, not what it says.
+            # Its message may quote a cell, so only its place is reported.
             last = traceback.extract_tb(error.__traceback__)[-1]
             failure = (
                 f"unexpected {type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
             )
-        # Raised out here, the first error is not told as the context of this one.
+        # Raised outside of the handler, this error does not carry the first one as its context.
         if failure:
             raise RuntimeError(FAILED + failure)
 
 
 @dataclass(frozen=True, repr=False)
-class Deal:
-    """Rows of (user, item) to the buckets of their users, each pair once; rows without either go.
+class SendRows:
+    """Send rows of (user, item) to the partitions of their users, each pair once.
 
-    Ids are made canonical first: two spellings of one user must meet in one bucket.
+    Rows without a user or an item are dropped. Ids are made canonical first: two spellings of one
+    user must come to one partition.
     """
 
     job: Job
 
     def __call__(self, batches: Batches) -> Batches:
-        """Parcels of rows."""
-        return sent(parcel for rows in self._gathered(batches) for parcel in self._deal(*rows))
+        """Messages of rows."""
+        return sent(
+            message for rows in self._gathered(batches) for message in self._messages_of(*rows)
+        )
 
     def _gathered(self, batches: Batches) -> Iterator[tuple[pa.Array, pa.Array]]:
         plan = self.job.plan
         users: list[pa.Array] = []
         items: list[pa.Array] = []
-        rows, enough = 0, max(ROWS_AT_ONCE, ROWS_IN_PARCEL * self.job.buckets)
+        rows, enough = 0, max(ROWS_AT_ONCE, ROWS_IN_MESSAGE * self.job.partitions)
         for batch in batches:
             user, item = (
-                canonical(plan.user, batch.column(0)),
-                canonical(plan.item, batch.column(1)),
+                canonical(plan.user.columns, batch.column(0)),
+                canonical(plan.item.name, batch.column(1)),
             )
             if user.null_count or item.null_count:
                 if self.job.strict:
                     raise DataError(
-                        f"some rows have no {plan.user!r} or no {plan.item!r}; drop or repair "
-                        "them, or do without strict"
+                        f"some rows have no {plan.user.columns!r} or no {plan.item.columns!r}; "
+                        "drop or repair them, or do without strict"
                     )
                 complete = pa.compute.and_(user.is_valid(), item.is_valid())
                 user, item = user.filter(complete), item.filter(complete)
@@ -134,27 +138,29 @@ class Deal:
         if rows:
             yield pa.concat_arrays(users), pa.concat_arrays(items)
 
-    def _deal(self, user: pa.Array, item: pa.Array) -> Iterator[Parcel]:
+    def _messages_of(self, user: pa.Array, item: pa.Array) -> Iterator[Message]:
         users, items = user.dictionary_encode(), item.dictionary_encode()
-        bucket = self.job.bucket_of(Ids(users.dictionary), "user")
-        by_bucket = np.argsort(bucket, kind="stable")
-        place = np.empty_like(by_bucket)
-        place[by_bucket] = np.arange(len(by_bucket))
+        partition = self.job.partition_of(Ids(users.dictionary), "user")
+        by_partition = np.argsort(partition, kind="stable")
+        place = np.empty_like(by_partition)
+        place[by_partition] = np.arange(len(by_partition))
         n_items = len(items.dictionary)
         keys = place[numbers(users.indices, np.int32)] * n_items + numbers(items.indices, np.int32)
-        # Sorted by bucket and user, every pair once.
+        # Sorted by partition and user, every pair once.
         places, codes = np.divmod(np.unique(keys), n_items)
-        ends = np.searchsorted(bucket[by_bucket[places]], np.arange(self.job.buckets), side="right")
+        ends = np.searchsorted(
+            partition[by_partition[places]], np.arange(self.job.partitions), side="right"
+        )
         first = 0
         for to, last in enumerate(ends.tolist()):
             if last > first:
                 held_by, sizes = np.unique(places[first:last], return_counts=True)
                 held, at = np.unique(codes[first:last], return_inverse=True)
-                yield Parcel(
+                yield Message(
                     to, ROWS, -1,
                     pack(
                         {
-                            "users": users.dictionary.take(integers(by_bucket[held_by])),
+                            "users": users.dictionary.take(integers(by_partition[held_by])),
                             "sizes": sizes.astype(np.int32),
                             "items": items.dictionary.take(integers(held)),
                             "codes": at.astype(np.int32),
@@ -164,12 +170,12 @@ class Deal:
             first = last
 
 
-def gathered(parcels: Iterable[Parcel]) -> dict[int, Pairs]:
-    """The rows that were dealt to each bucket, interned; a pair may still come more than once."""
-    dealt: dict[int, list[dict[str, pa.Array]]] = {}
-    for parcel in parcels:
-        dealt.setdefault(parcel.to, []).append(unpack(parcel.data))
-    return {bucket: _interned(rows) for bucket, rows in dealt.items()}
+def received_pairs(messages: Iterable[Message]) -> dict[int, Pairs]:
+    """The rows that each partition received, interned; a pair may still occur more than once."""
+    received: dict[int, list[dict[str, pa.Array]]] = {}
+    for message in messages:
+        received.setdefault(message.to, []).append(unpack(message.data))
+    return {partition: _interned(rows) for partition, rows in received.items()}
 
 
 def _interned(rows: list[dict[str, pa.Array]]) -> Pairs:
@@ -192,9 +198,9 @@ def _distinct(parts: list[pa.Array]) -> tuple[Ids, list[NDArray[np.int32]]]:
 
 @dataclass(frozen=True, repr=False)
 class Weigh:
-    """What the users of a bucket give to each of their items, by the policy of the plan.
+    """What the users of a partition give to each of their items, by the policy of the plan.
 
-    The number of users comes along as the weight of no item, so that it can be checked.
+    One more row has no item, and the number of users for its weight, so that it can be checked.
     """
 
     job: Job
@@ -202,7 +208,7 @@ class Weigh:
     def __call__(self, batches: Batches) -> Batches:
         """Rows of (item, weight)."""
         job = self.job
-        for pairs in gathered(arrived(batches)).values():
+        for pairs in received_pairs(arrived(batches)).values():
             items, weights = local.shares(
                 job.plan, pairs, job.key, prior=job.prior, public=job.public
             )
@@ -213,7 +219,7 @@ class Weigh:
 
 
 @dataclass(frozen=True, repr=False)
-class Toss:
+class FlipCoins:
     """One coin for each item, by its weight over all users."""
 
     job: Job
@@ -223,16 +229,16 @@ class Toss:
         plan, key = self.job.plan, self.job.key
         for item, sums in _summed(batches):
             named = item.is_valid().to_numpy(zero_copy_only=False)
-            # The sum of no item is the number of users.
+            # The sum of the rows without an item is the number of users.
             local.refuse_too_many(plan, int(sums[~named].sum()))
-            items, weights = Ids(item.drop_null()), local.above(plan, sums[named])
-            released = toss(plan.curve, weights, plan.policy.fraction_bits, items, key)
+            items, weights = Ids(item.drop_null()), local.above_min_users(plan, sums[named])
+            released = flip_coins(plan.curve, weights, plan.policy.fraction_bits, items, key)
             yield from items_only(items.take(np.flatnonzero(released)), self.job.item_type)
 
 
 @dataclass(frozen=True, repr=False)
 class Count:
-    """How many users of a bucket count for each released item."""
+    """How many users of a partition count for each released item."""
 
     job: Job
     released: pa.Array
@@ -240,21 +246,21 @@ class Count:
     def __call__(self, batches: Batches) -> Batches:
         """Rows of (item, number of users)."""
         job = self.job
-        for pairs in gathered(arrived(batches)).values():
+        for pairs in received_pairs(arrived(batches)).values():
             counted = local.holders(job.plan, pairs, self.released, job.key)
             held = np.flatnonzero(counted)
             yield from _numbered(Ids(self.released).take(held), counted[held], job.item_type)
 
 
 @dataclass(frozen=True, repr=False)
-class Blur:
-    """Noise to the number of users of each released item, held or not."""
+class AddNoise:
+    """Add noise to the number of users of each released item, whether anybody holds it or not."""
 
     job: Job
 
     def __call__(self, batches: Batches) -> Batches:
         """Rows of (item, noisy number)."""
-        counts = self.job.plan.counts
+        counts = self.job.plan.noisy_counts
         assert counts is not None
         for item, sums in _summed(batches):
             noisy = sums + counts.noise(Ids(item), self.job.key)
@@ -276,7 +282,7 @@ def _numbered(items: Ids, values: NDArray[np.int64], type_: pa.DataType) -> Batc
 
 
 def _summed(batches: Batches) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
-    """Items as ids are, and their sums."""
+    """Items in the types of ids, and their sums."""
     for batch in batches:
         item = batch.column(0)
         type_ = pa.int64() if pa.types.is_integer(item.type) else pa.large_string()

@@ -1,10 +1,10 @@
 """Spark: the steps of a release as a query over DataFrames, and nothing else.
 
-Only `mapInArrow`, exchanges and sums are asked of Spark, so that the same code runs in a session of
-one's own and over Spark Connect. A release is one query: with R turns of users and items it has 2 R
-exchanges, one to buckets of users and one to buckets of items (or by item) in each, and no cache or
-checkpoint that would have to be cleaned up. The key travels inside the functions that workers run.
-Functions are sent as bytes and shown by name.
+Only `mapInArrow`, shuffles and sums are asked of Spark, so that the same code runs in a session of
+one's own and over Spark Connect. A release is one query. A mechanism of R rounds has 2 R shuffles:
+in every round one to partitions of users and one to partitions of items (or by item). There is no
+cache or checkpoint that would have to be cleaned up. The key is part of the functions that workers
+run; these are sent as bytes, and Spark shows their names only.
 """
 
 from __future__ import annotations
@@ -19,18 +19,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsu.contributions.cells import DECIMAL, LARGEST, SMALLEST, Column
+from dpsu.contributions.id_columns import DECIMAL, LARGEST, SMALLEST, Column
 from dpsu.contributions.ids import INTEGERS
-from dpsu.engines.cluster.conversations import course_of
+from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import COLUMNS
-from dpsu.engines.cluster.rounds import Ask, Listen
-from dpsu.engines.cluster.steps import FAILED, Blur, Count, Deal, Guarded, Job, Toss, Weigh
-from dpsu.errors import DataError, DataWarning, DpsuError, ParameterError, ResourceError
+from dpsu.engines.cluster.rounds import Answer, Ask
+from dpsu.engines.cluster.steps import (
+    FAILED,
+    AddNoise,
+    Count,
+    FlipCoins,
+    Guarded,
+    Job,
+    SendRows,
+    Weigh,
+)
+from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
-from dpsu.plans.plan import Plan
-from dpsu.policies import Count as CountPolicy
-from dpsu.policies import ReroutePolicy, Weighted
+from dpsu.plans.plan import Knowledge, Plan
 from dpsu.randomness.keys import Key
 
 if TYPE_CHECKING:
@@ -38,11 +45,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A bucket of so many rows is a task of seconds and of some hundred megabytes.
-ROWS_IN_BUCKET = 1 << 20
-# Every bucket of users writes to every bucket of items: more of them would be too many messages.
-MOST_BUCKETS = 1 << 13
-# Of sessions and of Connect servers; Spark ignores what it does not know.
+# A partition of so many rows is a task of seconds and of some hundred megabytes.
+ROWS_IN_PARTITION = 1 << 20
+# Every partition of users writes to every partition of items: with more of them there would be too
+# many messages.
+MOST_PARTITIONS = 1 << 13
+# Settings of sessions and of Connect servers; Spark ignores those that it does not know.
 CLEAN_UP = (
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled",
     "spark.sql.shuffleDependency.fileCleanup.enabled",
@@ -61,18 +69,20 @@ class Query:
 
     def items(self, missing: Observation | None = None) -> DataFrame:
         """The released items, in no order; `missing` observes how many rows are not complete."""
-        course, item = course_of(self.job.plan), self._item
-        frame = self._dealt(missing)
-        if course is None:
+        conversation, item = conversation_of(self.job.plan), self._item
+        frame = self._rows_by_user(missing)
+        if conversation is None:
             given = _step(frame, Weigh(self.job), f"{item}, number bigint")
-            return _step(_summed(given), Toss(self._lean), item)
-        for turn in range(course.turns):
-            # Public knowledge matters where users come to know their items, and later no more.
-            job = self.job if turn == 0 else self._lean
-            frame = self._exchanged(_step(frame, Ask(job, course, turn), COLUMNS))
-            last = turn + 1 == course.turns
-            frame = _step(frame, Listen(self._lean, course, turn), item if last else COLUMNS)
-            frame = frame if last else self._exchanged(frame)
+            return _step(_summed(given), FlipCoins(self._lean), item)
+        for round_number in range(conversation.rounds):
+            # Public knowledge is needed in the first round only, where users order their items.
+            job = self.job if round_number == 0 else self._lean
+            frame = self._shuffled(_step(frame, Ask(job, conversation, round_number), COLUMNS))
+            last = round_number + 1 == conversation.rounds
+            frame = _step(
+                frame, Answer(self._lean, conversation, round_number), item if last else COLUMNS
+            )
+            frame = frame if last else self._shuffled(frame)
         return frame
 
     def counts(self, released: pa.Array) -> DataFrame:
@@ -80,12 +90,12 @@ class Query:
         from pyspark.sql import functions as f
 
         counted = f"{self._item}, number bigint"
-        held = _step(self._dealt(), Count(self._lean, released), counted)
+        held = _step(self._rows_by_user(), Count(self._lean, released), counted)
         session = self.rows.sparkSession
         all_items = session.createDataFrame(pa.table({"item": released.cast(self.job.item_type)}))
         joined = all_items.join(_summed(held), "item", "left")
         number = f.coalesce(f.col("number"), f.lit(0).cast("bigint")).alias("number")
-        return _step(joined.select("item", number), Blur(self._lean), counted)
+        return _step(joined.select("item", number), AddNoise(self._lean), counted)
 
     @property
     def _item(self) -> str:
@@ -95,7 +105,7 @@ class Query:
     def _lean(self) -> Job:
         return replace(self.job, prior=None, public=None)
 
-    def _dealt(self, missing: Observation | None = None) -> DataFrame:
+    def _rows_by_user(self, missing: Observation | None = None) -> DataFrame:
         from pyspark.sql import functions as f
 
         rows = self.rows
@@ -104,14 +114,14 @@ class Query:
             rows = rows.observe(
                 missing, f.count_if(incomplete).alias("missing"), f.count(f.lit(1)).alias("rows")
             )
-        return self._exchanged(_step(rows, Deal(self._lean), COLUMNS))
+        return self._shuffled(_step(rows, SendRows(self._lean), COLUMNS))
 
-    def _exchanged(self, frame: DataFrame) -> DataFrame:
-        """Bring the parcels of each bucket together."""
+    def _shuffled(self, frame: DataFrame) -> DataFrame:
+        """Bring the messages to each partition together."""
         if hasattr(frame, "repartitionById"):
-            return frame.repartitionById(self.job.buckets, "to")
-        # Before Spark 4.1 buckets are hashed to partitions, some of which get two and some none.
-        return frame.repartition(self.job.buckets, "to")
+            return frame.repartitionById(self.job.partitions, "to")
+        # Before Spark 4.1, our partitions are hashed to those of Spark: some get two and some none.
+        return frame.repartition(self.job.partitions, "to")
 
 
 def rows_of(
@@ -119,28 +129,30 @@ def rows_of(
 ) -> tuple[DataFrame, pa.DataType]:
     """Columns `user` and `item` of the types that ids have, and the type of items; no row is read.
 
-    Cells that have no id of that type are null, as on one machine. Refuses by names and types.
+    Cells that have no id of that type become null, as on one machine. What the names and the types
+    of columns show to be wrong is refused.
     """
-    if plan.user == plan.item:
-        raise ParameterError(f"user and item must be different columns, not {plan.user!r} twice")
+    user, item = plan.user, plan.item
+    if user.columns == item.columns:
+        raise ParameterError(f"user and item must be different columns, not {user.columns!r} twice")
     if not hasattr(frame, "sparkSession"):
         raise ParameterError(
             f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
         )
-    names = pick([plan.user, plan.item], failing_quietly(lambda: frame.columns))
+    names = pick([user.columns, item.columns], failing_quietly(lambda: frame.columns))
     chosen = failing_quietly(lambda: frame.select(*map(_column, names)).schema)
     typed = [
         (Column(name, option, declared), field.dataType)
         for name, option, declared, field in zip(
-            names, ("user", "item"), (plan.user_type, plan.item_type), chosen, strict=True
+            names, ("user", "item"), (user.type, item.type), chosen, strict=True
         )
     ]
-    families = [column.family(_arrow_type(type_)) for column, type_ in typed]
+    id_types = [column.id_type(_arrow_type(type_)) for column, type_ in typed]
     columns = [
-        _settled(_column(column.name), type_, family).alias(column.option)
-        for (column, type_), family in zip(typed, families, strict=True)
+        _canonical_ids(_column(column.name), type_, id_type).alias(column.option)
+        for (column, type_), id_type in zip(typed, id_types, strict=True)
     ]
-    item_type = pa.int64() if families[1] == INTEGERS else pa.string()
+    item_type = pa.int64() if id_types[1] == INTEGERS else pa.string()
     if public is not None:
         public.as_type(item_type)
     return frame.select(*columns), item_type
@@ -157,12 +169,14 @@ def query(
     partitions: int | None = None,
 ) -> Query:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
-    refuse_sequential(plan)
+    refuse_what_spark_cannot(plan)
     rows, item_type = rows_of(frame, plan, public)
     if partitions is None:
         found = failing_quietly(rows.count)
-        partitions = min(MOST_BUCKETS, max(1, -(-found // ROWS_IN_BUCKET)))
-    job = Job(plan, key, partitions, item_type, prior, public, strict)
+        partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
+    # Public data travel once, beside the plan.
+    lean = plan.with_knowledge(Knowledge())
+    job = Job(lean, key, partitions, item_type, prior, public, strict)
     return Query(rows, job)
 
 
@@ -175,7 +189,7 @@ def run(query: Query) -> pa.Array:
         table = failing_quietly(lambda: query.items(missing).toArrow())
     type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
-    _tell(job, missing.get)
+    _warn(job, missing.get)
     if job.public is not None:
         found = pa.concat_arrays([found, job.public.as_type(found.type)])
     return found.take(pc.sort_indices(found))
@@ -189,32 +203,34 @@ def count(query: Query, released: pa.Array) -> pa.Array:
     return table["number"].combine_chunks().take(at)
 
 
-def refuse_sequential(plan: Plan) -> None:
-    """Only mechanisms without an order of users can run in parallel."""
-    if plan.rounds is None and not isinstance(plan.policy, (CountPolicy, ReroutePolicy, Weighted)):
+def refuse_what_spark_cannot(plan: Plan) -> None:
+    """Refuse what only one machine can do: users in an order, and texts."""
+    if plan.text is not None and plan.mechanism.parallel:
+        raise ParameterError("texts are for one machine, not for Spark; give a column of items")
+    if not plan.mechanism.parallel:
         raise ParameterError(
-            f"{plan.mechanism} cannot run on Spark: its users act one after the other, each "
+            f"{plan.name} cannot run on Spark: its users act one after the other, each "
             "knowing what those before it gave; choose sieve, which releases most of the "
             "mechanisms that run in parallel"
         )
 
 
 def failing_quietly(act: Callable[[], T]) -> T:
-    """Run a Spark action; what it says when it fails may quote cells, so it is not passed on."""
-    condition = told = ""
+    """Run a Spark action; its error message may quote cells, so it is not passed on."""
+    condition = message = ""
     try:
         with warnings.catch_warnings(), _unlogged():
-            # About versions of pandas, which is not used.
+            # These warnings are about versions of pandas, which is not used.
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return act()
     except DpsuError:
         raise
     except Exception as error:
-        told = str(error)
+        message = str(error)
         condition = str(getattr(error, "getCondition", lambda: None)() or type(error).__name__)
-    ours = re.search(re.escape(FAILED) + r"(\w+): ([^\n]*)", told)
+    ours = re.search(re.escape(FAILED) + r"(\w+): ([^\n]*)", message)
     if ours is None:
-        unexpected = re.search(re.escape(FAILED) + r"([^\n]*)", told)
+        unexpected = re.search(re.escape(FAILED) + r"([^\n]*)", message)
         where = unexpected.group(1) if unexpected else condition
         raise DataError(
             f"Spark could not finish the job ({where}); nothing was released. Logs of the cluster "
@@ -243,11 +259,11 @@ def _column(name: str) -> Any:
 
 
 def _arrow_type(type_: Any) -> pa.DataType:
-    """What Spark says of a column in the words of Arrow, as far as they matter here."""
-    told = type_.simpleString()
-    if told in WHOLE:
+    """The Arrow type for a type of Spark, as far as the difference matters here."""
+    name = type_.simpleString()
+    if name in WHOLE:
         return pa.int64()
-    if told in TEXTS or told.startswith(("char(", "varchar(", "string collate")):
+    if name in TEXTS or name.startswith(("char(", "varchar(", "string collate")):
         return pa.string()
     known = {
         "void": pa.null(), "float": pa.float32(), "double": pa.float64(), "binary": pa.binary(),
@@ -258,25 +274,25 @@ def _arrow_type(type_: Any) -> pa.DataType:
     return known.get(type_.typeName(), pa.timestamp("us"))
 
 
-def _settled(cells: Any, type_: Any, family: str) -> Any:
-    """A column of ids: what `cells.Column.settled` makes of cells, in the words of Spark."""
+def _canonical_ids(cells: Any, type_: Any, id_type: str) -> Any:
+    """A column of ids: what `Column.canonical_ids` makes of cells, as an expression of Spark."""
     from pyspark.sql import functions as f
 
     arrow = _arrow_type(type_)
     if pa.types.is_floating(arrow):
         number = cells.cast("double")
-        # Spark takes NaN for larger than any number.
+        # In Spark, NaN is larger than any number.
         whole = (f.rint(number) == number) & (number >= -(2.0**63)) & (number < 2.0**63)
         cells = f.when(whole, number.cast("bigint"))
     elif not pa.types.is_integer(arrow):
         cells = cells.cast("string")
-        # Before Spark 4, cells that are not UTF-8 are dropped without a word.
+        # Before Spark 4, cells that are not UTF-8 are dropped without a warning.
         cells = f.try_validate_utf8(cells) if hasattr(f, "try_validate_utf8") else cells
-        if family == INTEGERS:
+        if id_type == INTEGERS:
             digits = f.when(cells.rlike(DECIMAL.replace("$", r"\z")), cells).cast("decimal(38,0)")
             fits = digits.between(f.lit(SMALLEST), f.lit(LARGEST))
             return f.when(fits, digits.cast("bigint"))
-    return cells.cast("bigint" if family == INTEGERS else "string")
+    return cells.cast("bigint" if id_type == INTEGERS else "string")
 
 
 @contextmanager
@@ -284,7 +300,7 @@ def _unlogged() -> Iterator[None]:
     """Keep PySpark from printing errors that quote cells before anybody can catch them."""
     from pyspark.logger import PySparkLogger
 
-    # By PySpark's own class: loggers that it finds made by another it cannot use.
+    # Made by PySpark's own class: PySpark cannot use loggers that another class made.
     loggers = [PySparkLogger.getLogger(name) for name in QUOTING_LOGGERS]
     before = [logger.disabled for logger in loggers]
     try:
@@ -298,10 +314,10 @@ def _unlogged() -> Iterator[None]:
 
 @contextmanager
 def _cleaned_up(session: SparkSession) -> Iterator[None]:
-    """Let Spark remove what exchanges wrote to disk when a query ends, not some time later."""
+    """Let Spark remove what shuffles wrote to disk when a query ends, not some time later."""
     before: dict[str, str | None] = {}
     for name in CLEAN_UP:
-        # Some services let nobody change settings; they clean up in their own way.
+        # Some services allow nobody to change settings; they clean up in their own way.
         with suppress(Exception):
             was = session.conf.get(name, None)
             session.conf.set(name, "true")
@@ -317,17 +333,14 @@ def _cleaned_up(session: SparkSession) -> Iterator[None]:
                     session.conf.set(name, value)
 
 
-def _tell(job: Job, seen: dict[str, Any]) -> None:
+def _warn(job: Job, seen: dict[str, Any]) -> None:
     """Warn the curator as the local engine does."""
     plan = job.plan
     if seen["missing"]:
-        warnings.warn(
-            f"some rows have no {plan.user!r} or no {plan.item!r}; they were ignored",
-            DataWarning,
-            stacklevel=4,
-        )
+        problem = f"some rows have no {plan.user.columns!r} or no {plan.item.columns!r}"
+        warn(f"{problem}; they were ignored")
     if seen["missing"] == seen["rows"]:
-        told = f"no row has both {plan.user!r} and {plan.item!r}"
+        problem = f"no row has both {plan.user.columns!r} and {plan.item.columns!r}"
         if job.strict:
-            raise DataError(f"{told}; check what was read")
-        warnings.warn(f"{told}; nothing can be released", DataWarning, stacklevel=4)
+            raise DataError(f"{problem}; check what was read")
+        warn(f"{problem}; nothing can be released")

@@ -1,4 +1,4 @@
-"""Files, folders and tables as Spark reads them: no type is guessed, and no header ignored."""
+"""Open files, folders and tables with Spark: it guesses no type and ignores no header."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def open_frame(session: SparkSession, sources: Sequence[str], format_: str | Non
 
 
 def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
-    """Cells as text; a row of too few or too many cells has none, as on one machine."""
+    """Read cells as text; all cells of a row that has too few or too many are null."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType
 
     options: dict[str, Any] = {
         "sep": "\t" if kind == "tsv" else ",",
         "header": True,
-        # Columns of every file are checked by name: in another order they would change places.
+        # The header of every file is checked: columns in another order would be mixed up.
         "enforceSchema": False,
         # An empty cell is missing, a quoted empty one is an empty text. Spark tells them apart only
         # if missing cells have a value of their own, which no file has.
@@ -75,7 +75,7 @@ def _format(sources: Sequence[str]) -> str:
     kinds = {format_of(path) for source in sources for path in _known_files(source)}
     if len(kinds) != 1 or None in kinds:
         raise ParameterError(
-            "files must have one format that their names say; give the format (--format)"
+            "files must have one format that their names say; or give {format}", format=...
         )
     return str(kinds.pop())
 
@@ -85,7 +85,7 @@ def _known_files(source: str) -> list[Path]:
 
 
 def _paths(source: str, kind: str) -> list[str]:
-    """Paths for Spark, which takes hidden files for none and reads what it finds in folders."""
+    """Paths of single files: of a folder, Spark would skip hidden files and read all others."""
     if "://" in source:
         return [source]
     found = [path for path in expand([source], kind) if format_of(path) in (kind, None)]

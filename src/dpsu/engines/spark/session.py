@@ -1,4 +1,4 @@
-"""A Spark session for the command line: quiet, on Java that is there, with this Python."""
+"""A Spark session for the command line: it prints nothing, and its workers run this Python."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ CONNECT = "sc://"
 
 
 def has_java() -> bool:
-    """Whether there is a Java that Spark 4 runs on."""
+    """Whether a Java is installed that Spark 4 runs on."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if java is None:
         return False
     try:
-        told = subprocess.run(
+        shown = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return False
-    found = re.search(r'version "(\d+)', told.stderr + told.stdout)
+    found = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
     return found is not None and int(found.group(1)) >= OLDEST_JAVA
 
 
@@ -64,7 +64,7 @@ def _launch(master: str, settings: Mapping[str, str]) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    # Workers on this machine must find dpsu: they are this Python.
+    # Workers on this machine must find dpsu, so they run this Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setMaster(master).setAppName("dpsu")
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")

@@ -7,9 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dpsu._version import __version__
-from dpsu.yields.comparing import NOT_PRIVATE
 from dpsu.yields.pages.parts import Line, Plot, Series, bar_table, facts, figures, page, series_of
-from dpsu.yields.tables import amount, plus_minus
+from dpsu.yields.tables import NOT_PRIVATE, amount, plus_minus
 
 if TYPE_CHECKING:
     from dpsu.yields.comparing import Comparison

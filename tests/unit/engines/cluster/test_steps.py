@@ -16,31 +16,34 @@ import dpsu
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import intern
 from dpsu.engines import local
-from dpsu.engines.cluster.conversations import course_of
-from dpsu.engines.cluster.messages import GIVEN, arrived, pack, sent, unpack
-from dpsu.engines.cluster.rounds import Ask, Listen
-from dpsu.engines.cluster.steps import FAILED, Blur, Count, Deal, Guarded, Job
-from dpsu.engines.local_rounds import LocalLooks
+from dpsu.engines.cluster.conversations import conversation_of
+from dpsu.engines.cluster.messages import GIVEN, REPLY, arrived, pack, sent, unpack
+from dpsu.engines.cluster.rounds import Answer, Ask
+from dpsu.engines.cluster.steps import FAILED, AddNoise, Count, Guarded, Job, SendRows
+from dpsu.engines.local_rounds import LocalRounds
+from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
+from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds import SieveRounds
 from dpsu.runtime import threads
-from tests.support import clusters
-from tests.support import sieve_probes as looking
+from tests.support import clusters, flat, sieve_probes
 
+# Policies whose users look at what those before them gave.
+IN_TURN = ("greedy", "l1-descent", "l2-descent")
 KINDS = ("text-text", "int-int", "int-text", "text-int")
 
 
-def job_of(seed: int, table: pa.Table, buckets: int, **options: Any) -> Job:
+def job_of(seed: int, table: pa.Table, partitions: int, **options: Any) -> Job:
     known = {name: options[name] for name in ("prior", "public_items") if name in options}
-    plan = dpsu.plan(epsilon=4.0, delta=0.05, insecure_seed=seed, **options)
+    plan = flat.plan(epsilon=4.0, delta=0.05, insecure_seed=seed, **options)
     integral = pa.types.is_integer(table["item"].type)
     return Job(
         plan,
         Key.from_insecure_seed(seed),
-        buckets,
+        partitions,
         pa.int64() if integral else pa.string(),
         public.read_prior(known["prior"]) if "prior" in known else None,
         public.read_public_items(known["public_items"]) if "public_items" in known else None,
@@ -56,7 +59,7 @@ def test_steps_release_what_the_local_engine_releases(
     for seed, kind in zip(range(24), itertools.cycle(KINDS), strict=False):
         table = clusters.random_table(rng, kind)
         given = {"mechanism": mechanism, **options}
-        expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
+        expected = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
         job = job_of(seed, table, int(rng.integers(1, 7)), **given)
         assert clusters.released(table, job, cut, int(rng.integers(1, 5))) == list(expected)
         found += len(expected)
@@ -64,25 +67,25 @@ def test_steps_release_what_the_local_engine_releases(
 
 
 def test_counts_of_steps_are_those_of_the_local_engine() -> None:
-    """Users count in their buckets; noise is of the item, held or not."""
+    """Users count in their partitions; noise is of the item, held or not."""
     rng, cut = np.random.default_rng(5), random.Random(5)
     for seed, kind in enumerate(KINDS):
         table = clusters.random_table(rng, kind)
         given: dict[str, Any] = {"mechanism": "weighted-gaussian", "max_items": 4}
         given |= {"counts": True, "counts_items": 2}
-        expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
+        expected = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
         assert expected.counts is not None
         job, items = job_of(seed, table, 3, **given), expected.values
-        dealt = list(Deal(job)(iter(table.to_batches(max_chunksize=7))))
+        received = list(SendRows(job)(iter(table.to_batches(max_chunksize=7))))
         counted = [
             batch
-            for part in clusters.exchanged(dealt, 3, cut)
+            for part in clusters.shuffled(received, 3, cut)
             for batch in Count(job, items)(iter(part))
         ]
         nobody = pa.table({"item": items.cast(job.item_type), "number": [0] * len(items)})
         sums = pa.concat_tables([nobody, pa.Table.from_batches(counted, nobody.schema)])
         sums = sums.group_by("item").aggregate([("number", "sum")]).combine_chunks()
-        noisy = pa.Table.from_batches(Blur(job)(iter(sums.to_batches()))).to_pylist()
+        noisy = pa.Table.from_batches(AddNoise(job)(iter(sums.to_batches()))).to_pylist()
         found = {row["item"]: row["number"] for row in noisy}
         assert found == dict(zip(expected.items, expected.counts.to_pylist(), strict=True))
 
@@ -94,7 +97,8 @@ def coarse(plan: dpsu.Plan) -> dpsu.Plan:
         replace(phase, boundary=tuple(0.3 * bound for bound in phase.boundary))
         for phase in plan.selection.phases
     )
-    return replace(plan, selection=replace(plan.selection, fraction_bits=1, phases=phases))
+    blunt = replace(plan.selection, fraction_bits=1, phases=phases)
+    return replace(plan, design=replace(plan.design, selection=blunt))
 
 
 def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
@@ -102,19 +106,19 @@ def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
     plan, key = job.plan, job.key
     assert isinstance(plan.selection, SieveRounds)
     sieve = plan.selection
-    rows = read(table, user="user", item="item", count=None, counted=False, key=key)
+    rows = read(table, user="user", item="item", count=None, with_repeats=False, key=key)
     pairs = intern(rows)
     items = local.group(plan, pairs, key)[1]
-    scales = {look.round: sieve.scale(look) for look in sieve.looks()}
+    scales = {this_round.number: sieve.scale(this_round) for this_round in sieve.rounds()}
 
-    def looks() -> LocalLooks:
+    def engine() -> LocalRounds:
         users, ordered, held = local.group(plan, pairs, key)
-        return LocalLooks(held, users, ordered, key)
+        return LocalRounds(held, users, ordered, key)
 
     def noise(round_: int) -> np.ndarray:
         return Noise(key, items).rounded(round_, scales[round_])
 
-    released = looking.run(sieve, looks, noise, len(items), trap)[0]
+    released = sieve_probes.run(sieve, engine, noise, len(items), trap)[0]
     return sorted(items.take(np.flatnonzero(released)).values.to_pylist())
 
 
@@ -130,7 +134,7 @@ def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None
         job = job_of(seed, table, int(rng.integers(1, 5)), **options)
         job = replace(job, plan=coarse(job.plan))
         careful = read_again(table, job, None)
-        rows = read(table, user="user", item="item", count=None, counted=False, key=job.key)
+        rows = read(table, user="user", item="item", count=None, with_repeats=False, key=job.key)
         assert local.run(job.plan, intern(rows), job.key).to_pylist() == careful
         assert clusters.released(table, job, cut, 2) == careful
         held_only += careful != read_again(table, job, "positive weight instead of membership")
@@ -143,11 +147,11 @@ def test_public_knowledge_travels() -> None:
         table = clusters.random_table(rng, "int-text")
         prior = {f"ü {k}": k for k in range(40)}
         given: dict[str, Any] = {"mechanism": "weighted-gaussian", "max_items": 3, "prior": prior}
-        expected = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
+        expected = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
         assert clusters.released(table, job_of(seed, table, 3, **given), cut) == list(expected)
         for mechanism in ("weighted-gaussian", "sieve"):
             given = {"mechanism": mechanism, "max_items": 3, "public_items": ["ü 1", "nobody's"]}
-            whole = dpsu.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
+            whole = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
             job = job_of(seed, table, 3, **given)
             rest = set(whole.items) - {"ü 1", "nobody's"}
             assert set(clusters.released(table, job, cut)) == rest
@@ -156,9 +160,9 @@ def test_public_knowledge_travels() -> None:
 def test_steps_can_be_sent_and_say_nothing_of_the_key() -> None:
     table = clusters.random_table(np.random.default_rng(1), "text-text")
     job = job_of(1, table, 2, mechanism="sieve", max_items=4, rounds=3)
-    course = course_of(job.plan)
-    assert course is not None
-    for step in (Deal(job), Ask(job, course, 1), Listen(job, course, 2)):
+    conversation = conversation_of(job.plan)
+    assert conversation is not None
+    for step in (SendRows(job), Ask(job, conversation, 1), Answer(job, conversation, 2)):
         guarded = Guarded(step)
         again = pickle.loads(pickle.dumps(guarded))
         assert again.step.job.key == job.key
@@ -187,33 +191,36 @@ def test_lost_and_strange_messages_are_noticed() -> None:
     """A message that does not come must stop the job: it would pass for 'everything is released'."""
     table = clusters.random_table(np.random.default_rng(2), "int-int")
     job = job_of(2, table, 3, mechanism="sips", max_items=4)
-    course, cut = course_of(job.plan), random.Random(1)
-    assert course is not None
-    now = clusters.exchanged(Deal(job)(iter(table.to_batches())), 1, cut)
-    for turn in range(2):
-        asked = list(Ask(job, course, turn)(iter(now[0])))
-        if turn == 1:
-            parcels = list(arrived(asked))
-            given = next(p for p in parcels if p.kind == GIVEN)
-            fewer = [p for p in parcels if p is not given]
+    conversation, cut = conversation_of(job.plan), random.Random(1)
+    assert conversation is not None
+    now = clusters.shuffled(SendRows(job)(iter(table.to_batches())), 1, cut)
+    for round_number in range(2):
+        asked = list(Ask(job, conversation, round_number)(iter(now[0])))
+        if round_number == 1:
+            messages = list(arrived(asked))
+            given = next(p for p in messages if p.kind == GIVEN)
+            fewer = [p for p in messages if p is not given]
             stranger = given._replace(sender=99)
             for wrong in (fewer, [*fewer, stranger]):
                 with pytest.raises(AssertionError, match="lost or misled"):
-                    list(Listen(job, course, turn)(iter(list(sent(wrong)))))
-        told = list(Listen(job, course, turn)(iter(clusters.exchanged(asked, 1, cut)[0])))
-        now = clusters.exchanged(told, 1, cut)
+                    list(Answer(job, conversation, round_number)(iter(list(sent(wrong)))))
+        replies = list(
+            Answer(job, conversation, round_number)(iter(clusters.shuffled(asked, 1, cut)[0]))
+        )
+        now = clusters.shuffled(replies, 1, cut)
     assert len(list(arrived(now[0]))) > 0
-    kept = [p for p in arrived(now[0]) if p.kind != "heard"]
+    kept = [p for p in arrived(now[0]) if p.kind != REPLY]
     with pytest.raises(AssertionError, match="lost or misled"):
-        list(Ask(job, course, 2)(iter(list(sent(kept)))))
+        list(Ask(job, conversation, 2)(iter(list(sent(kept)))))
 
 
 @pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sips", "reroute"])
-def test_too_many_users_are_refused_over_all_buckets(mechanism: str) -> None:
+def test_too_many_users_are_refused_over_all_partitions(mechanism: str) -> None:
     table = pa.table({"user": list(range(50)), "item": ["a"] * 50})
     job = job_of(1, table, 5, mechanism=mechanism)
     for most, refused in ((50, False), (49, True)):
-        bounded = replace(job, plan=replace(job.plan, max_users=most))
+        limited = replace(job.plan, design=replace(job.plan.design, max_users=most))
+        bounded = replace(job, plan=limited)
         if refused:
             with pytest.raises(dpsu.DataError, match="more users than") as caught:
                 clusters.released(table, bounded, random.Random(1))
@@ -225,10 +232,10 @@ def test_too_many_users_are_refused_over_all_buckets(mechanism: str) -> None:
 def test_rows_without_user_or_item() -> None:
     table = pa.table({"user": ["a", None, "b"], "item": [None, "x", "y"]})
     job = job_of(1, table, 1, mechanism="weighted-gaussian")
-    (parcel,) = arrived(Deal(job)(iter(table.to_batches())))
-    assert unpack(parcel.data)["users"].to_pylist() == ["b"]
+    (message,) = arrived(SendRows(job)(iter(table.to_batches())))
+    assert unpack(message.data)["users"].to_pylist() == ["b"]
     with pytest.raises(dpsu.DataError, match="some rows have no 'user'"):
-        list(Deal(replace(job, strict=True))(iter(table.to_batches())))
+        list(SendRows(replace(job, strict=True))(iter(table.to_batches())))
 
 
 def test_columns_of_any_type_and_length_travel() -> None:
@@ -243,11 +250,25 @@ def test_columns_of_any_type_and_length_travel() -> None:
     assert found["numbers"].to_pylist() == [0, 2, 4, 6]
 
 
-def test_buckets_are_even_and_depend_on_the_key() -> None:
+def test_partitions_are_even_and_depend_on_the_key() -> None:
     ids = Ids(pa.array([f"id {k}" for k in range(20_000)], pa.large_string()))
     table = pa.table({"user": ["a"], "item": ["b"]})
     first, second = (job_of(seed, table, 16, mechanism="sips") for seed in (1, 2))
-    sizes = np.bincount(first.bucket_of(ids, "user"), minlength=16)
+    sizes = np.bincount(first.partition_of(ids, "user"), minlength=16)
     assert sizes.min() > 1000
-    assert (first.bucket_of(ids, "user") != second.bucket_of(ids, "user")).mean() > 0.8
-    assert (first.bucket_of(ids, "user") != first.bucket_of(ids, "item")).mean() > 0.8
+    assert (first.partition_of(ids, "user") != second.partition_of(ids, "user")).mean() > 0.8
+    assert (first.partition_of(ids, "user") != first.partition_of(ids, "item")).mean() > 0.8
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
+    """In parts they would act in turn in every part for itself."""
+    texts = {"text": "body"} if name == "ngrams" else {}
+    plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, max_items=5, **texts)
+    in_turn = isinstance(plan.selection, OneShot) and plan.policy.kind in IN_TURN
+    assert plan.mechanism.parallel == (not in_turn and name != "ngrams")
+    if plan.mechanism.parallel:
+        refuse_what_spark_cannot(plan)
+        plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, max_items=5, text="body")
+    with pytest.raises(dpsu.ParameterError, match="Spark"):
+        refuse_what_spark_cannot(plan)

@@ -1,4 +1,4 @@
-"""Properties of code points that words and sentences are found by: Unicode Standard Annex 29.
+"""Properties of code points by which Unicode Standard Annex 29 finds words and sentences.
 
 `unicode.txt` is made by tools/unicode_table.py.
 """

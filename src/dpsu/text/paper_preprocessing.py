@@ -4,7 +4,7 @@
 remove URLs and symbols, lowercase all words, and tokenize using nltk.word_tokenize." Symbols are
 taken to be all but letters, digits, white space and ordinary punctuation; the published sample has
 full stops, commas and apostrophes as tokens. Duplicates are filtered within one user only: a filter
-across users would make what one user holds depend on another, and nobody could promise anything.
+across users would make the items of one user depend on another user, and no promise would hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions.cells import Column
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.id_types import TEXT_TYPE
 from dpsu.contributions.ids import text_buffers
 from dpsu.contributions.interning import Interner
@@ -46,8 +46,8 @@ def splitter() -> Callable[[str], list[str]]:
 class PostsOnce:
     """Which posts to keep: of known authors, and each text of an author once.
 
-    Authors are told apart exactly. Texts of one author are told apart by a hash of 64 bits:
-    whether two of them collide depends on that author alone.
+    Authors are compared exactly. Texts of one author are compared by a hash of 64 bits: whether two
+    of them collide depends on that author alone.
     """
 
     def __init__(self, user: str) -> None:
@@ -57,12 +57,12 @@ class PostsOnce:
         self._lock = threading.Lock()
 
     def keep(self, users: pa.Array, texts: pa.Array) -> NDArray[np.bool_]:
-        """One answer per row; posts of earlier calls count."""
-        # Whoever has no id is dropped, and told of, where users are interned.
-        authors = self._author.settled(users, lambda what: None)
+        """Whether to keep each row; posts of earlier calls are remembered."""
+        # Cells without an id are dropped and reported where users are interned.
+        authors = self._author.canonical_ids(users, lambda what: None)
         there = pc.invert(pc.is_in(authors, value_set=pa.array(GONE, pa.large_string())))
         hashes = pa.array(hash_strings(*text_buffers(texts), np.uint64(0)))
-        # Digits, then a space: no two pairs of hash and author give the same text.
+        # Digits, then a space, so that no two pairs of hash and author give the same text.
         between = pa.scalar(" ", pa.large_string())
         posts = pc.binary_join_element_wise(hashes.cast(pa.large_string()), authors, between)
         (prepared,) = self._seen.prepare(pa.chunked_array([posts]))
@@ -72,7 +72,7 @@ class PostsOnce:
             _, first = np.unique(codes, return_index=True)
             fresh = np.zeros(len(codes), bool)
             fresh[first] = codes[first] >= self._known
-            # A row without an author stays for the reader to drop and to tell.
+            # A row without an author is kept here: the reader drops and reports it.
             fresh[codes < 0] = True
             self._known = max(self._known, int(codes.max(initial=-1)) + 1)
         keep: NDArray[np.bool_] = there.fill_null(True).to_numpy(zero_copy_only=False) & fresh

@@ -1,9 +1,9 @@
-"""From cells as they come to ids of one type.
+"""Columns of users and items: turn their cells, as they are read, into ids of one type.
 
-Which type that is follows from the schema, or from what the caller declared, and never from a cell:
-a cell is one user's. Cells that have no id of that type become null, one by one, whatever the cells
-beside them are, and the curator hears that there are such cells. Untyped input (Python objects and
-JSON) is text; its integers are spelled as decimal digits.
+The type follows from the schema, or from what the caller declared, and never from a cell, because a
+cell belongs to one user. A cell that has no id of that type becomes null, whatever the other cells
+are, and the curator is warned that there are such cells. Untyped input (Python objects and JSON) is
+text; its integers become their decimal digits.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dpsu.contributions.id_types import INTEGER_TYPE, TEXT_TYPE
 from dpsu.contributions.ids import INTEGERS, NOTHING, TEXT, canonical, is_text, type_name
 from dpsu.errors import DataError
 
-# Told to the curator, who also hears that rows were ignored.
+# Called with what is wrong with some cells. The curator is warned of it; their rows are ignored.
 Lose = Callable[[str], None]
 
-# Python spells larger integers slowly, and then not at all.
+# Python converts larger integers to text slowly, and very large ones not at all.
 MOST_BITS = 4096
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
-# One spelling for each integer: "007", "+7" and "-0" are texts.
+# An integer has one spelling: "007", "+7" and "-0" are texts.
 DECIMAL = r"^(0|-?[1-9][0-9]{0,18})$"
 MISSING_KINDS = ("NAType", "NaTType")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column by its name, by the option that names it, and the type that was declared for it."""
+    """A column: its name, the option that named it, and the type that was declared for it."""
 
     name: str
     option: str
@@ -43,10 +43,10 @@ class Column:
     def __str__(self) -> str:
         return repr(self.name)
 
-    def family(self, type_: pa.DataType) -> str:
-        """Whether cells of this type become integers, text, or nothing; anything else is refused.
+    def id_type(self, type_: pa.DataType) -> str:
+        """Whether cells of this Arrow type become INTEGERS, TEXT or NOTHING; others are refused.
 
-        A column of no type at all is what was declared, or nothing.
+        A column without any type becomes what was declared, or NOTHING.
         """
         value = type_.value_type if pa.types.is_dictionary(type_) else type_
         if self.option == "count":
@@ -69,29 +69,29 @@ class Column:
             return wanted
         raise DataError(self._refusal(value))
 
-    def settled(self, values: pa.Array, lose: Lose) -> pa.Array:
-        """Canonical ids of cells without a dictionary; those that have none are null."""
-        family, type_ = self.family(values.type), values.type
+    def canonical_ids(self, values: pa.Array, lose: Lose) -> pa.Array:
+        """Canonical ids of cells, not dictionary-encoded; cells that have no id become null."""
+        id_type, type_ = self.id_type(values.type), values.type
         if pa.types.is_null(type_):
-            return pa.nulls(len(values), pa.int64() if family == INTEGERS else pa.large_string())
+            return pa.nulls(len(values), pa.int64() if id_type == INTEGERS else pa.large_string())
         if pa.types.is_floating(type_):
             values = self._whole(values, lose)
         elif _is_binary(type_):
             values = values.cast(pa.large_binary()).view(pa.large_string())
-        if family == TEXT and pa.types.is_integer(values.type):
+        if id_type == TEXT and pa.types.is_integer(values.type):
             return values.cast(pa.large_string())
         ids = canonical(self.name, values)
         if ids.null_count > values.null_count:
             lose(self._beyond if pa.types.is_integer(ids.type) else self._not_utf8)
-        return self._parsed(ids, lose) if family == INTEGERS and is_text(ids.type) else ids
+        return self._parsed(ids, lose) if id_type == INTEGERS and is_text(ids.type) else ids
 
     def untyped(self, values: Sequence[Any], lose: Lose) -> pa.Array:
-        """Ids of Python objects: text, or integers if they were declared."""
+        """Ids of Python objects: text, or integers if that was declared."""
         kinds = set(map(type, values))
         present = {k for k in kinds if k is not type(None) and k.__name__ not in MISSING_KINDS}
         integral = self.declared == INTEGER_TYPE
         try:
-            # Objects of these kinds are told apart by Arrow just as they are one by one.
+            # For objects of these kinds Arrow gives the same result as the loop below.
             if all(issubclass(k, str) for k in present - {float}) and not integral:
                 return pa.array(values, pa.large_string(), from_pandas=True)
             if all(_is_integral(k) for k in present):
@@ -109,7 +109,7 @@ class Column:
         return pa.array(kept, pa.int64() if integral else pa.large_string())
 
     def alike(self, cells: pa.Array, lose: Lose) -> pa.Array:
-        """The same of cells that Arrow has read as all text or all integers."""
+        """Ids of untyped cells that Arrow has read as all text or all integers."""
         if self.declared != INTEGER_TYPE:
             return spelled(cells) if pa.types.is_integer(cells.type) else cells
         if pa.types.is_integer(cells.type):
@@ -119,7 +119,7 @@ class Column:
         return pa.nulls(len(cells), pa.int64())
 
     def _whole(self, values: pa.Array, lose: Lose) -> pa.Array:
-        """Floats that are integers, as integers; NaN is how floats are missing."""
+        """Convert floats that are whole numbers to integers; NaN stands for a missing value."""
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         with np.errstate(invalid="ignore"):
             whole = (numbers == np.floor(numbers)) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
@@ -130,7 +130,7 @@ class Column:
 
     def _parsed(self, text: pa.Array, lose: Lose) -> pa.Array:
         decimal = pc.match_substring_regex(text, DECIMAL)
-        # Of the same length, numbers are ordered as their digits are.
+        # Numbers of the same length are in the order of their digits.
         length = pc.binary_length(text)
         least, most = pa.scalar(str(SMALLEST), text.type), pa.scalar(str(LARGEST), text.type)
         fits = pc.and_(
@@ -191,15 +191,15 @@ class Column:
 
 
 def spelled(numbers: pa.Array) -> pa.Array:
-    """Integers as decimal digits, each distinct one spelled once."""
+    """Integers as decimal digits; each distinct one is converted once."""
     encoded = numbers.dictionary_encode()
     return pa.DictionaryArray.from_arrays(
         encoded.indices, encoded.dictionary.cast(pa.large_string())
     )
 
 
-def counts_of(values: Sequence[Any]) -> pa.Array:
-    """Local counts from Python objects; what is no integer is missing."""
+def repeats_of(values: Sequence[Any]) -> pa.Array:
+    """Repeats from Python objects; what is not an integer is missing."""
     if all(_is_integral(kind) for kind in set(map(type, values))):
         try:
             return pa.array(values, pa.int64())
@@ -245,7 +245,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_integral(kind: type) -> bool:
-    """Whether objects of this kind are integers; True is none, whoever says so."""
+    """Whether objects of this kind are integers; booleans are not, although Python says so."""
     return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)
 
 

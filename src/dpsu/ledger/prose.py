@@ -1,0 +1,128 @@
+"""A dataset's account in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpsu.showing.markup import block, bullets, paragraph, table, title
+
+if TYPE_CHECKING:
+    from dpsu.ledger.accounting import Amount
+    from dpsu.ledger.records import Account, RecordedRelease
+    from dpsu.privacy.guarantee import Privacy
+
+STATES = {
+    "done": "its result is where it was asked for. Counted in full.",
+    "unfinished": "charged, and not known to have ended: it is running, failed or was killed. "
+    "It may have shown something, so it is counted in full.",
+    "void": "it ended after the charge and before it began to read, so it told nothing about "
+    "anybody. Counted as nothing.",
+}
+RULES = (
+    "A release is refused if it exceeds the budget by both accounts.",
+    "For few releases the sums are smaller, for many the second account.",
+)
+RELEASES_HEAD = ("entry", "started (UTC)", "mechanism", "state", "epsilon", "delta")
+NEWEST = 10
+ACCOUNT_PROMISES = (
+    "everything that is released about these people is charged here, under this name, and this "
+    "file was never lost or replaced by an older copy",
+    "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
+    "releases showed",
+)
+WITHOUT_PROMISE = (
+    "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "
+    "all releases are Gaussian, count three times the delta of the budget (`dpsu proofs ledger`)."
+)
+
+
+def account_text(account: Account) -> str:
+    """What was spent on a dataset and what is left, by both accounts, and what that rests on."""
+    spent, left, budget = account.spent, account.left, account.budget
+    at = spent.gaussian.epsilon
+    gaussian = "no epsilon" if math.isinf(at) else f"epsilon {at:.4g}"
+    text = [
+        f"budget: {_set(budget)}",
+        *(f"earlier budget: {told}" for told in _earlier(account)),
+        f"spent, sums: {_amount(spent.sums)}; left: {_amount(left.sums)}",
+        f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
+        f"{budget.delta:g}",
+        *RULES,
+        *_states(account),
+    ]
+    text += ["You promise that", *(f"  - {promise}" for promise in ACCOUNT_PROMISES)]
+    return "\n".join([*text, WITHOUT_PROMISE])
+
+
+def account_html(account: Account) -> str:
+    """The same for notebooks, with the newest releases."""
+    spent, left, budget = account.spent, account.left, account.budget
+    newest = account.releases[-NEWEST:]
+    older = len(account.releases) - len(newest)
+    return block(
+        title(f"{account.dataset}: {_amount(left.sums)} left by sums"),
+        table(
+            ("", "epsilon", "delta"),
+            [
+                ("budget", f"{budget.epsilon:g}", f"{budget.delta:g}"),
+                _balance_row("spent, sums", spent.sums),
+                _balance_row("left, sums", left.sums),
+                _balance_row("spent, Gaussian releases as one", spent.gaussian),
+                _balance_row("left, Gaussian releases as one", left.gaussian),
+            ],
+        ),
+        paragraph("Gaussian: epsilon at the delta of the budget, and delta at its epsilon."),
+        *(paragraph(f"earlier budget: {told}") for told in _earlier(account)),
+        paragraph(" ".join(RULES)),
+        *([paragraph(f"{older:,} older releases, and then")] if older else []),
+        *([table(RELEASES_HEAD, map(_release_row, newest), texts=4)] if newest else []),
+        *map(paragraph, _states(account)),
+        bullets("You promise that", [*ACCOUNT_PROMISES, WITHOUT_PROMISE]),
+    )
+
+
+def _balance_row(name: str, amount: Amount) -> tuple[str, str, str]:
+    epsilon = "none" if math.isinf(amount.epsilon) else f"{amount.epsilon:.4g}"
+    return name, epsilon, f"{amount.delta:.4g}"
+
+
+def _set(budget: Privacy) -> str:
+    return f"epsilon {budget.epsilon:g}, delta {budget.delta:g}"
+
+
+def _amount(spent: Amount) -> str:
+    return f"epsilon {spent.epsilon:.4g}, delta {spent.delta:.4g}"
+
+
+def _earlier(account: Account) -> list[str]:
+    return [
+        f"{_set(each.privacy)}, set {utc(each.since)} (entry {each.number})"
+        for each in account.earlier_budgets
+    ]
+
+
+def _states(account: Account) -> list[str]:
+    """How many releases are in each state, and what that means."""
+    found = []
+    for state, words in STATES.items():
+        number = sum(entry.state == state for entry in account.releases)
+        found += [f"{number:,} {state}: {words}"] if number else []
+    return found
+
+
+def _release_row(entry: RecordedRelease) -> tuple[str, ...]:
+    price = entry.cost.privacy
+    return (
+        f"{entry.number}",
+        utc(entry.started),
+        entry.mechanism,
+        entry.state if entry.reason is None else f"{entry.state} ({entry.reason})",
+        f"{price.epsilon:g}",
+        f"{price.delta:g}",
+    )
+
+
+def utc(time: str) -> str:
+    """A time of an entry, without what all of them have."""
+    return time[:19].replace("T", " ")

@@ -1,0 +1,83 @@
+"""The one way through a release: check, charge, read, run, report.
+
+Every front door takes it, so that none charges before it has checked what can be checked for free,
+and none reads before it has charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpsu.errors import warn
+from dpsu.ledger.spending import Spending
+from dpsu.plans.plan import Plan
+from dpsu.randomness.keys import Key
+from dpsu.results import Release, new_run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Report = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Found:
+    """What an engine found: items, and noisy counts where the plan has them."""
+
+    plan: Plan
+    items: pa.Array
+    counts: pa.Array | None = None
+
+
+def carry_out(
+    plan: Plan,
+    *,
+    check: Callable[[], None],
+    run: Callable[[Key], Found],
+    spending: Spending,
+    report: Report = lambda stage, done: None,
+    choice: str | None = None,
+) -> Release:
+    """Release by a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is charged. Everything that options alone can get wrong was refused when it was made.
+    check : callable
+        Refuses what names and types of columns say is wrong; it reads no row.
+    run : callable
+        Reads the data and chooses items, with the key it is given.
+    spending : Spending
+        Where the release is charged; perhaps nowhere.
+    report : callable
+        Called with the name of a stage and how far it is.
+    choice : str, optional
+        What will choose the final plan by the data; the promise of the whole is charged then.
+    """
+    seed = plan.insecure_seed
+    key = Key.from_os() if seed is None else Key.from_insecure_seed(seed)
+    if seed is not None:
+        warn("insecure_seed: this release is not private")
+    if spending.recorded:
+        # Without a ledger, reading tells the same a moment later, and nothing is lost.
+        check()
+    started = new_run(spending.dataset)
+    with spending.charged(plan, run=started.id, choice=choice):
+        report("reading", 0)
+    found = run(key)
+    released = Release(found.plan, found.items, found.counts, _known_share(found), started)
+    spending.returned()
+    return released
+
+
+def _known_share(found: Found) -> float | None:
+    """The part of the released items that the prior knew."""
+    prior: Any = found.plan.knowledge.prior
+    if prior is None or not len(found.items):
+        return None
+    from dpsu.contributions.ids import Ids
+
+    return float(prior.known(Ids(found.items)).mean())

@@ -1,0 +1,31 @@
+"""The mechanisms, one file each. A new one is a new file, and a line here."""
+
+from dpsu.plans.mechanisms.base import MECHANISMS, Design, Mechanism, OneShot, mechanism
+from dpsu.plans.mechanisms.count import CountGaussian, CountLaplace
+from dpsu.plans.mechanisms.weighted import WeightedGaussian, WeightedLaplace
+
+from dpsu.plans.mechanisms.policy import PolicyGaussian, PolicyLaplace  # isort: skip
+from dpsu.plans.mechanisms.greedy import Greedy  # isort: skip
+from dpsu.plans.mechanisms.reroute import Reroute  # isort: skip
+from dpsu.plans.mechanisms.sips import Sips  # isort: skip
+from dpsu.plans.mechanisms.sieve import Sieve  # isort: skip
+from dpsu.plans.mechanisms.ngrams import NGrams  # isort: skip
+
+__all__ = [
+    "MECHANISMS",
+    "CountGaussian",
+    "CountLaplace",
+    "Design",
+    "Greedy",
+    "Mechanism",
+    "NGrams",
+    "OneShot",
+    "PolicyGaussian",
+    "PolicyLaplace",
+    "Reroute",
+    "Sieve",
+    "Sips",
+    "WeightedGaussian",
+    "WeightedLaplace",
+    "mechanism",
+]

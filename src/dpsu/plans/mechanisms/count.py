@@ -1,0 +1,112 @@
+"""One count per item and user."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpsu.plans.mechanisms.base import (
+    DEFAULT_MAX_ITEMS,
+    Design,
+    OneShot,
+    Published,
+    WithMinUsers,
+    WithPrior,
+    max_items,
+)
+from dpsu.plans.mechanisms.calibrated import halves, needs_max_items, novel_only, together
+from dpsu.policies import Count
+from dpsu.privacy import calibration, joint
+from dpsu.privacy.curves import Gaussian, Laplace, ReleaseCurve, TruncatedLaplace
+from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.shifts import Shift, shift_of_counts
+
+if TYPE_CHECKING:
+    from dpsu.inputs.columns import Items
+    from dpsu.inputs.tokens import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountLaplace(Published, WithMinUsers, WithPrior):
+    """Every user counts once for each of its items; Laplace noise, truncated when tight.
+
+    Korolova et al. 2009, Wilson et al. 2020. It always needs `max_items`.
+    """
+
+    max_items: int | None = max_items(None)
+    name: ClassVar[str] = "count-laplace"
+    summary: ClassVar[str] = (
+        "one count per item and user, Laplace noise (Korolova et al., Wilson et al.)"
+    )
+    usual_items: ClassVar[int | None] = 10
+
+    def check(self) -> None:
+        """Refuse users without a bound."""
+        if self.max_items is None:
+            raise needs_max_items(self.name)
+
+    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+        """Counts of sensitivity `max_items`, with a Laplace curve for it."""
+        epsilon, delta, most = privacy.epsilon, privacy.delta, self.max_items
+        assert most is not None
+        curve: ReleaseCurve
+        if self.as_published:
+            scale = calibration.laplace_scale(epsilon, most)
+            threshold = calibration.count_laplace_threshold(scale, delta, most)
+            curve, theorem = Laplace(scale, threshold), "laplace"
+        else:
+            curve, theorem = TruncatedLaplace(epsilon, delta, float(most)), "truncated-laplace"
+        return Design(
+            OneShot(Count(), curve),
+            most,
+            cutoff=None,
+            delta_split=novel_only(delta),
+            theorem=theorem,
+            **self._bounding(most),
+        )
+
+    def people(self, design: Design, weight: float) -> str:
+        """Everybody who holds an item counts."""
+        return f"{math.ceil(weight):,} users who hold it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountGaussian(Published, WithMinUsers, WithPrior):
+    """Every user counts once for each of its items; Gaussian noise."""
+
+    max_items: int = max_items(DEFAULT_MAX_ITEMS)
+    name: ClassVar[str] = "count-gaussian"
+    summary: ClassVar[str] = "one count per item and user, Gaussian noise"
+
+    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+        """Counts of l2 sensitivity sqrt(max_items), with a Gaussian curve for it."""
+        epsilon, delta, most = privacy.epsilon, privacy.delta, self.max_items
+        norm = math.sqrt(most) * calibration.ROUND_UP
+        if self.as_published or self.shift:
+            sigma = norm * calibration.gaussian_scale(epsilon, delta / 2.0)
+            threshold = calibration.count_gaussian_threshold(sigma, delta / 2.0, most)
+            split, theorem = halves(delta), "gaussian"
+        else:
+            share = 1.0 / math.sqrt(most)
+            novel = joint.NovelWeights(most, share * (1.0 - 1e-11), share)
+            sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, novel)
+            sigma, threshold = norm * sigma, norm * threshold
+            split, theorem = together(delta), "gaussian-joint"
+        curve = Gaussian(sigma, threshold)
+        return Design(
+            OneShot(Count(), curve),
+            most,
+            cutoff=None,
+            delta_split=split,
+            theorem=theorem,
+            **self._bounding(most),
+        )
+
+    def as_gaussian(self, design: Design) -> Shift | None:
+        """Every novel item weighs exactly 1."""
+        return shift_of_counts(design.selection.curve, self.max_items)
+
+    def people(self, design: Design, weight: float) -> str:
+        """Everybody who holds an item counts."""
+        return f"{math.ceil(weight):,} users who hold it"

@@ -1,0 +1,95 @@
+"""Many small rounds, each steering the next; the default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpsu.errors import ParameterError
+from dpsu.options import option
+from dpsu.plans.mechanisms.base import (
+    LARGEST_MAX_ITEMS,
+    MAX_USERS,
+    Design,
+    Mechanism,
+    max_items,
+    rounds,
+)
+from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.shifts import Shift, shift_of_rounds
+from dpsu.rounds.sieve import design_sieve
+
+if TYPE_CHECKING:
+    from dpsu.inputs.columns import Items
+    from dpsu.inputs.tokens import Tokens
+
+# N-grams of several tokens make large sets; so many of them serve long texts and cost short ones
+# one percent (benchmarks/texts.py).
+USUAL_ITEMS, USUAL_NGRAMS = 300, 1000
+SCOUTED = 3000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sieve(Mechanism):
+    """Many small rounds, each steering the next: releases most of all, in parallel."""
+
+    max_items: int | None = max_items(None, "300 (1000 for n-grams of several tokens)")
+    rounds: int = rounds(14)
+    scout_items: int | None = option(
+        None,
+        int,
+        "So many items of a user are scouted before it decides on max_items of them; 0 for none.",
+        low=0,
+        high=LARGEST_MAX_ITEMS,
+        usual="3000",
+    )
+    name: ClassVar[str] = "sieve"
+    summary: ClassVar[str] = (
+        "many small rounds, each steering the next; releases most; parallel; the default"
+    )
+
+    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+        """Rounds of scouting and of deciding, with a boundary for novel items."""
+        most = self.max_items
+        if most is None:
+            most = USUAL_NGRAMS if item.longest > 1 else USUAL_ITEMS
+        scouted = max(SCOUTED, most) if self.scout_items is None else self.scout_items
+        if 0 < scouted < most:
+            raise ParameterError(
+                "{scout_items} must be 0 (no scouting) or at least {max_items}: what is decided on "
+                "is chosen among what was scouted",
+                scout_items=scouted,
+                max_items=most,
+            )
+        sieve, split = design_sieve(
+            privacy.epsilon,
+            privacy.delta,
+            rounds=self.rounds,
+            max_items=most,
+            scout_items=scouted,
+        )
+        return Design(
+            sieve,
+            most,
+            "hash",
+            None,
+            tuple(split.items()),
+            "sieve",
+            max_users=MAX_USERS,
+        )
+
+    def as_gaussian(self, design: Design) -> Shift | None:
+        """All rounds as one, and the delta that novel items have."""
+        return shift_of_rounds([design.selection.sigma], design.delta_split)
+
+    def facts(self, design: Design) -> list[tuple[str, str]]:
+        """Noise, and of every round its share and boundary."""
+        sieve = design.selection
+        facts = [("noise scale", f"{sieve.sigma:.6g} / sqrt(share of a round)")]
+        names = ["scouting", "deciding"][-len(sieve.phases) :]
+        for name, phase in zip(names, sieve.phases, strict=True):
+            rounds = zip(phase.shares, phase.boundary, strict=True)
+            numbers = ", ".join(f"{share:.4f} > {bound:.4g}" for share, bound in rounds)
+            sets = f"{phase.max_items:,} items per user, weights at most {phase.cap:g} to 1"
+            facts.append((name, f"at most {sets}; share > boundary: {numbers}"))
+        return facts

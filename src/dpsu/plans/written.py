@@ -1,0 +1,184 @@
+"""Plans in files: plain values, a hash of what was decided, and nothing believed.
+
+A file says what somebody decided (mechanism, promise, columns) and what follows from it. Only the
+first part is read; the second is computed anew and compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from dpsu._version import __version__
+from dpsu.errors import ParameterError
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
+from dpsu.inputs.tokens import Tokens
+from dpsu.plans.mechanisms import Design, Mechanism, OneShot, mechanism
+from dpsu.policies import policy_to_dict
+from dpsu.privacy.curves import curve_to_dict
+from dpsu.rounds import rounds_to_dict
+from dpsu.text.source import FUNCTION, FunctionName, tokenizer_name
+
+FORMAT = 2
+DECIDED = {
+    "format", "version", "privacy", "mechanism", "user", "item", "insecure_seed", "counts",
+    "public_items", "tokenizer_file", "hints", "selected",
+}  # fmt: skip
+DERIVED = {"derived", "hash"}
+TOLERANCE = 1e-9
+T = TypeVar("T")
+
+
+def hash_of(decided: dict[str, Any]) -> str:
+    """SHA-256 of what was decided, whatever the order of its parts."""
+    text = json.dumps(decided, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Plain values of a file, if it is a plan at all."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise ParameterError(f"this is not a plan of format {FORMAT}")
+    return values
+
+
+def facts_of(values: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a plan, none missing and none unknown."""
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise ParameterError(f"this is not a plan of format {FORMAT}")
+    for name in sorted((DECIDED | DERIVED) ^ set(values)):
+        what = "no" if name in DECIDED | DERIVED else "an unknown"
+        raise ParameterError(f"this is not a plan as dpsu writes it: it has {what} {name[:40]!r}")
+    if not isinstance(values["version"], str):
+        raise ParameterError("this is not a plan as dpsu writes it: its version is no text")
+    return values
+
+
+def build(kind: type[T], values: Any) -> T:
+    """An object of plain values, refused if they are not the fields of its class."""
+    if not isinstance(values, dict) or set(values) != _names(kind):
+        raise ParameterError(
+            f"this is not a plan as dpsu writes it: its {kind.__name__} has other parts"
+        )
+    return kind(**values)
+
+
+def _names(kind: type) -> set[str]:
+    return {each.name for each in fields(kind)}
+
+
+def mechanism_from_dict(values: Any, knowledge: type[Any]) -> Mechanism:
+    """The mechanism that `Mechanism.to_dict` described; public data by their digest."""
+    if not isinstance(values, dict) or "name" not in values:
+        raise ParameterError("this is not a plan as dpsu writes it: its mechanism has no name")
+    options = {name: _plain(value) for name, value in values.items() if name != "name"}
+    if options.get("prior") is not None:
+        options["prior"] = build(knowledge, options["prior"])
+    made = mechanism(values["name"], **options)
+    if _names(type(made)) != set(options):
+        raise ParameterError("this is not a plan as dpsu writes it: options are missing")
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def users_to_dict(user: Users) -> dict[str, Any]:
+    """Where users are, in plain values."""
+    return {"columns": str(user.columns), "type": user.type}
+
+
+def users_from_dict(values: Any) -> Users:
+    """The same back."""
+    user = build(Users, values)
+    # Nobody typed a default; it was written all the same.
+    return user if user.columns != DEFAULT_USER else Users(DEFAULT_USER, user.type)
+
+
+def items_to_dict(item: Items | Tokens) -> dict[str, Any]:
+    """Where items are, in plain values; a function that makes tokens by its name."""
+    if isinstance(item, Items):
+        return {"columns": str(item.columns), "type": item.type, "repeats": item.repeats}
+    return {
+        "column": item.column,
+        "tokenizer": tokenizer_name(item.tokenizer),
+        "ngrams": list(item.ngrams),
+        "name": str(item.name),
+    }
+
+
+def items_from_dict(values: Any) -> Items | Tokens:
+    """The same back."""
+    if isinstance(values, dict) and "tokenizer" in values:
+        named = values["tokenizer"]
+        if isinstance(named, str) and named.startswith(FUNCTION):
+            values = values | {"tokenizer": FunctionName(named)}
+        tokens = build(Tokens, values)
+        default = tokens.name == DEFAULT_ITEM
+        return Tokens(
+            tokens.column, tokens.tokenizer, tokens.ngrams, DEFAULT_ITEM if default else tokens.name
+        )
+    item = build(Items, values)
+    return item if item.columns != DEFAULT_ITEM else Items(DEFAULT_ITEM, item.type, item.repeats)
+
+
+def design_to_dict(design: Design) -> dict[str, Any]:
+    """What a mechanism decided, in plain values."""
+    values = {each.name: getattr(design, each.name) for each in fields(design)}
+    chosen = design.selection
+    values["selection"] = (
+        {"policy": policy_to_dict(chosen.policy), "curve": curve_to_dict(chosen.curve)}
+        if isinstance(chosen, OneShot)
+        else rounds_to_dict(chosen)
+    )
+    del values["delta_split"]
+    return values
+
+
+def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: str) -> None:
+    """Refuse a file that does not say what follows from what was decided in it."""
+    place = _differing(found, json.loads(json.dumps(derived)), "")
+    if place is None:
+        return
+    why = "it was edited after it was made"
+    if version != __version__:
+        why = f"it was edited, or dpsu {version} designed it otherwise than dpsu {__version__} does"
+    raise ParameterError(
+        f"this plan is not what its mechanism and promise lead to: {place} differs, so {why}. Make "
+        "the plan anew with dpsu.plan (dpsu plan --json), and have that approved"
+    )
+
+
+def _differing(found: Any, derived: Any, place: str) -> str | None:
+    """Where two plans differ by more than the last digits of numbers; None if nowhere."""
+    if isinstance(derived, dict):
+        if not isinstance(found, dict) or set(found) != set(derived):
+            return place or "what it holds"
+        parts = ((found[name], derived[name], f"{place}.{name}") for name in derived)
+    elif isinstance(derived, list):
+        if not isinstance(found, list) or len(found) != len(derived):
+            return place
+        parts = (
+            (a, b, f"{place}[{at}]") for at, (a, b) in enumerate(zip(found, derived, strict=True))
+        )
+    else:
+        return None if _same(found, derived) else place.lstrip(".")
+    for one, other, where in parts:
+        different = _differing(one, other, where.lstrip("."))
+        if different is not None:
+            return different
+    return None
+
+
+def _same(found: Any, derived: Any) -> bool:
+    numbers = (int, float)
+    if type(found) in numbers and type(derived) in numbers:
+        return bool(abs(found - derived) <= TOLERANCE * max(abs(found), abs(derived)))
+    return bool(found == derived and type(found) is type(derived))

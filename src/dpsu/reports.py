@@ -1,0 +1,107 @@
+"""Releases in words. Public parameters and released items only: safe to publish."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from dpsu._version import __version__
+from dpsu.plans.prose import guarantee, plan_text, promises
+from dpsu.showing.markup import alert, block, paragraph, short, table
+
+if TYPE_CHECKING:
+    from dpsu.plans.plan import Plan
+    from dpsu.results import Release
+
+PREVIEW = 10
+
+
+def summary(release: Release) -> str:
+    """A release in one line."""
+    told = f"{len(release):,} items released by {release.plan.name}. {guarantee(release.plan)}"
+    return told if len(release) else f"{told} {_nothing(release.plan)}"
+
+
+def _nothing(plan: Plan) -> str:
+    """What an item needed, for whoever got none. Nothing but the plan: it is public."""
+    probability, weight = next(iter(plan.needed.items()))
+    if weight is None:
+        return (
+            "With this cutoff no number of users lets an item out with probability "
+            f"{probability:g}; raise --cutoff."
+        )
+    needs = plan.mechanism.people(plan.design, weight)
+    return (
+        f"{plan.mechanism.noun} needs {needs}, to be released with probability {probability:g}; "
+        "docs/guides/nothing-came-out.md tells what to do."
+    )
+
+
+def release_text(release: Release) -> str:
+    """A release for people to read."""
+    known = release.plan.public_items
+    among = "" if known is None else f", {known.entries:,} of them public"
+    text = [f"{len(release):,} items released{among}, by dpsu {__version__}."]
+    run = release.run
+    where = "" if run.dataset is None else f", charged to dataset {run.dataset!r}"
+    text.append(f"Run {run.id} of {run.time}, by plan {release.plan.hash}{where}.")
+    if release.prior_share is not None:
+        text.append(f"The prior knew {release.prior_share:.1%} of them.")
+    if not len(release):
+        text.append(_nothing(release.plan))
+    return "\n".join([*text, plan_text(release.plan)])
+
+
+def release_html(release: Release) -> str:
+    """A release for notebooks: its guarantee and its first items."""
+    name = release.plan.item.name
+    # Of these alone: a release may have millions of items.
+    items = [short(str(item)) for item in release.values[:PREVIEW].to_pylist()]
+    counts = [] if release.counts is None else release.counts[:PREVIEW].to_pylist()
+    parts = [] if release.private else [alert("NOT PRIVATE")]
+    parts.append(paragraph(summary(release)))
+    if counts:
+        rows = [(item, f"{count:,}") for item, count in zip(items, counts, strict=True)]
+        parts.append(table((name, release.counts_name), rows))
+    elif items:
+        parts.append(table((name,), [(item,) for item in items]))
+    if len(release) > PREVIEW:
+        parts.append(paragraph(f"… and {len(release) - PREVIEW:,} more"))
+    if counts and release.counts_error is not None:
+        told = f"{release.counts_name}: noisy numbers of users, standard error "
+        parts.append(paragraph(f"{told}{release.counts_error:.4g}"))
+    return block(*parts)
+
+
+def release_json(release: Release) -> str:
+    """A release for programs to read."""
+    facts = {
+        "dpsu": __version__,
+        "run": vars(release.run),
+        "plan_hash": release.plan.hash,
+        "released": len(release),
+        "prior_share": release.prior_share,
+        "private": release.private,
+        "guarantee": guarantee(release.plan),
+        "promises": promises(release.plan),
+        "needed": [
+            {"probability": p, "weight": weight} for p, weight in release.plan.needed.items()
+        ],
+        "largest_probability": release.plan.largest_probability,
+        "plan": release.plan.to_dict(),
+    }
+    return json.dumps(facts, indent=2, ensure_ascii=False)
+
+
+def release_metadata(release: Release) -> dict[str, str]:
+    """A release for files that keep words beside columns; the dataset only if there is one."""
+    run = release.run
+    facts = {
+        "dpsu.version": __version__,
+        "dpsu.plan_hash": release.plan.hash,
+        "dpsu.run": run.id,
+        "dpsu.time": run.time,
+        "dpsu.dataset": run.dataset,
+        "dpsu.guarantee": guarantee(release.plan),
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}

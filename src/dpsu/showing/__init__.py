@@ -1,0 +1,1 @@
+"""How things are shown to people: characters that obey nobody, HTML for notebooks, progress."""

@@ -1,0 +1,114 @@
+"""The same rows in every form that a release takes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+
+import dpsu
+
+Rows = list[tuple[Any, Any]]
+USERS, COMMON, RARE = 120, 8, 40
+
+
+def made_up_rows() -> Rows:
+    """Users with common items, some of them twice, and rare items that may or may not come out."""
+    rng = random.Random(11)
+    rows: Rows = []
+    for user in range(USERS):
+        held = rng.sample(range(COMMON), rng.randint(1, 4))
+        held += [COMMON + min(int(rng.paretovariate(0.7)), RARE) for _ in range(rng.randint(0, 4))]
+        rows += [(f"u{user}", _word(item)) for item in held]
+    rng.shuffle(rows)
+    return rows
+
+
+def _word(number: int) -> str:
+    """One token of lower case, so that a text of such words has these items."""
+    return "abcdefgh"[number // 8] * 2 + "ijklmnop"[number % 8]
+
+
+def as_integers(rows: Rows) -> Rows:
+    """The same users and items as integers."""
+    numbers = {item: 7919 * at - 50 for at, item in enumerate(sorted({i for _, i in rows}))}
+    return [(int(user[1:]), numbers[item]) for user, item in rows]
+
+
+def as_texts(rows: Rows) -> Rows:
+    """Two texts a user, whose tokens are the items."""
+    texts = [
+        (user, " ".join(part))
+        for user, items in held(rows).items()
+        for part in (items[::2], items[1::2])
+    ]
+    return [(user, text) for user, text in texts if text]
+
+
+def held(rows: Rows) -> dict[Any, list[Any]]:
+    """What every user holds."""
+    found: dict[Any, list[Any]] = {}
+    for user, item in rows:
+        found.setdefault(user, []).append(item)
+    return found
+
+
+def table(rows: Rows, column: str = "item") -> pa.Table:
+    """One row for each user and item."""
+    return pa.table({"user": [user for user, _ in rows], column: [item for _, item in rows]})
+
+
+def _parquet(rows: Rows, column: str, folder: Path) -> Path:
+    path = folder / "rows.parquet"
+    pyarrow.parquet.write_table(table(rows, column), path, row_group_size=50)
+    return path
+
+
+def csv_file(rows: Rows, column: str, folder: Path) -> Path:
+    """A CSV file; no item has a comma or a quote."""
+    path = folder / "rows.csv"
+    path.write_text(f"user,{column}\n" + "".join(f"{user},{item}\n" for user, item in rows))
+    return path
+
+
+def _json_lines(rows: Rows, column: str, folder: Path) -> Path:
+    path = folder / "rows.jsonl"
+    lines = [json.dumps({column: item, "other": None, "user": user}) for user, item in rows]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _query(rows: Rows, column: str, folder: Path) -> dpsu.Query:
+    file = folder / "rows.duckdb"
+    there = table(rows, column)
+    with duckdb.connect(file) as connection:
+        connection.register("there", there)
+        connection.execute("create table visits as select * from there")
+    return dpsu.Query(f"duckdb:{file}", f'select "user", {column} from visits')
+
+
+INPUTS: dict[str, Callable[[Rows, str, Path], Any]] = {
+    "mapping": lambda rows, column, folder: held(rows),
+    "tuples": lambda rows, column, folder: rows,
+    "generator": lambda rows, column, folder: iter(rows),
+    "pandas": lambda rows, column, folder: table(rows, column).to_pandas(),
+    "pandas objects": lambda rows, column, folder: pd.DataFrame(
+        {"user": [u for u, _ in rows], column: [i for _, i in rows]}, dtype=object
+    ),
+    "Polars": lambda rows, column, folder: pl.from_arrow(table(rows, column)),
+    "Polars, lazy": lambda rows, column, folder: pl.DataFrame(table(rows, column)).lazy(),
+    "Arrow": lambda rows, column, folder: table(rows, column),
+    "Parquet": _parquet,
+    "CSV": csv_file,
+    "JSON lines": _json_lines,
+    "DuckDB relation": lambda rows, column, folder: duckdb.from_arrow(table(rows, column)),
+    "DuckDB query": _query,
+}

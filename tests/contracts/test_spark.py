@@ -1,0 +1,54 @@
+"""The contract of mechanisms on Spark itself; its one-process twin is tried with all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import dpsu
+import dpsu.spark
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism
+from tests.contracts import assertions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PARALLEL = [
+    pytest.param(assertions.small(kind), id=name)
+    for name, kind in MECHANISMS.items()
+    if kind.parallel
+]
+SEQUENTIAL = [
+    pytest.param(assertions.usual(kind), id=name)
+    for name, kind in MECHANISMS.items()
+    if not kind.parallel
+]
+
+
+@pytest.mark.parametrize("mechanism", PARALLEL)
+def test_spark_gives_the_same_release(spark: SparkSession, mechanism: Mechanism) -> None:
+    table = assertions.data_of(mechanism)
+    plan = dpsu.Plan.from_json(assertions.plan_of(mechanism).to_json())
+    found = dpsu.spark.release(spark.createDataFrame(table), plan, partitions=2)
+    assert found.released == dpsu.release(table, plan)
+    assert found.plan.hash == plan.hash
+    assert [row[0] for row in found.items.collect()] == list(found.released.items)
+    assert plan.hash in found.report()
+
+
+@pytest.mark.parametrize("mechanism", SEQUENTIAL)
+def test_spark_refuses_mechanisms_whose_users_act_in_turn(
+    spark: SparkSession, mechanism: Mechanism
+) -> None:
+    frame = spark.createDataFrame(assertions.data_of(mechanism))
+    with pytest.raises(dpsu.ParameterError, match=mechanism.name):
+        dpsu.spark.release(frame, assertions.plan_of(mechanism))
+
+
+def test_a_spark_frame_is_sent_to_the_door_for_it(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("u", "a")], ["user", "item"])
+    with pytest.raises(dpsu.ParameterError, match=r"dpsu\.spark\.release"):
+        dpsu.release(frame, epsilon=1, delta=1e-6)

@@ -1,0 +1,395 @@
+"""Plans in files: what was approved is what runs, and whatever differs from it is refused."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+from dpsu.cli import options
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
+
+ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
+PROMISE = ("--epsilon", "2", "--delta", "1e-6")
+COLUMNS = ("--user", "who", "--item", "what")
+# Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
+SURE = ("--mechanism", "weighted-gaussian")
+ITEMS = ["item 1", "item 2", "item 3"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"who": [u for u, _ in ROWS], "what": [i for _, i in ROWS]})
+    pa.parquet.write_table(table, path)
+    return path
+
+
+@pytest.fixture
+def approve(run: Run, tmp_path: Path) -> Callable[..., Path]:  # noqa: F811
+    """Writes the plan that `dpsu plan --json` prints to a file."""
+
+    def made(*arguments: object) -> Path:
+        code, out, err = run("plan", *PROMISE, *COLUMNS, *arguments, "--json")
+        assert (code, err) == (0, "")
+        path = tmp_path / "plan.json"
+        path.write_text(out, "utf-8")
+        return path
+
+    return made
+
+
+def test_an_approved_plan_runs_and_everything_names_it(
+    run: Run,  # noqa: F811
+    data: Path,
+    approve: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    """Plan, report in both forms, Parquet file and ledger are joined by plan hash and run id."""
+    file = approve(*SURE, "--max-items", "20", "--counts")
+    plan = dpsu.Plan.from_json(file.read_text("utf-8"))
+    output, ledger = tmp_path / "items.parquet", tmp_path / "ledger.db"
+    code, out, err = run(
+        "release", data, "--plan", file, "--output", output, "--report", tmp_path / "report.json",
+        "--ledger", ledger, "--dataset", "visits", "--budget", "3,1e-5", "--verbose",
+    )  # fmt: skip
+    assert (code, out) == (0, ""), err
+    table = pa.parquet.read_table(output)
+    assert table["what"].to_pylist() == ITEMS
+    assert table.column_names == ["what", "noisy_users"]
+    facts = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    (entry,) = dpsu.Ledger(ledger).account("visits").releases
+    kept = {name.decode(): value.decode() for name, value in table.schema.metadata.items()}
+    assert kept == {
+        "dpsu.version": dpsu.__version__,
+        "dpsu.plan_hash": plan.hash,
+        "dpsu.run": entry.run,
+        "dpsu.time": facts["run"]["time"],
+        "dpsu.dataset": "visits",
+        "dpsu.guarantee": facts["guarantee"],
+    }
+    assert facts["plan_hash"] == facts["plan"]["hash"] == entry.plan_hash == plan.hash
+    assert facts["run"]["id"] == entry.run
+    assert facts["run"]["dataset"] == entry.dataset
+    assert entry.run in err
+    assert plan.hash in err
+    assert dpsu.Plan.from_dict(facts["plan"]) == plan
+    assert dpsu.Plan.from_json(str(entry.plan)) == plan
+    # A second run of the plan is another run.
+    code, _, _ = run("release", data, "--plan", file, "--ledger", ledger, "--dataset", "visits")
+    first, second = dpsu.Ledger(ledger).account("visits").releases
+    assert first.plan_hash == second.plan_hash
+    assert first.run != second.run
+
+
+def test_a_release_in_python_names_its_plan_and_run(tmp_path: Path) -> None:
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    plan = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian")
+    for spending in (ledger.dataset("visits", budget=(9, 1e-4)), None):
+        found = dpsu.release(ROWS, plan, ledger=spending)
+        facts = json.loads(found.report_json())
+        assert found.run.id == facts["run"]["id"]
+        assert found.run.id in found.report()
+        assert found.plan.hash in found.report()
+        assert found.run.dataset == (None if spending is None else "visits")
+        found.write(tmp_path / "items.parquet")
+        kept = pa.parquet.read_schema(tmp_path / "items.parquet").metadata
+        assert kept[b"dpsu.run"].decode() == found.run.id
+        assert (b"dpsu.dataset" in kept) == (spending is not None)
+        # Frames hold the items, and nothing that a merge of theirs would carry along.
+        assert found.to_arrow().schema.metadata is None
+    (entry,) = ledger.account("visits").releases
+    assert entry.plan_hash == plan.hash
+
+
+def test_a_release_without_a_guarantee_says_so_in_its_file(tmp_path: Path) -> None:
+    with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
+        found = dpsu.release(
+            ROWS, epsilon=2, delta=1e-6, mechanism="weighted-gaussian", insecure_seed=1
+        )
+    found.write(tmp_path / "items.parquet")
+    kept = pa.parquet.read_schema(tmp_path / "items.parquet").metadata
+    assert kept[b"dpsu.guarantee"].startswith(b"NO GUARANTEE")
+
+
+@pytest.mark.parametrize("name", options.plan_names())
+def test_a_plan_decides_what_it_decides(
+    run: Run,  # noqa: F811
+    data: Path,
+    approve: Callable[..., Path],
+    name: str,
+) -> None:
+    """Every flag that makes a plan is refused beside one, except public data that a file lacks."""
+    kinds = {flag.name: flag.option for flag in options.mechanism_flags()}
+    given: tuple[str, ...] = ("1",)
+    if name == "mechanism":
+        given = ("sieve",)
+    elif name == "counts" or (name in kinds and kinds[name].kind is bool):
+        given = ()
+    elif name.endswith("_type"):
+        given = ("text",)
+    elif name in kinds and kinds[name].choices:
+        given = kinds[name].choices[:1]
+    flag = "--" + name.replace("_", "-")
+    code, out, err = run("release", data, "--plan", approve(*SURE), flag, *given)
+    assert (code, out) == (2, "")
+    if name in options.BESIDE_A_PLAN:
+        assert "there is no file '1'" in err
+    else:
+        assert f"--plan decides {flag}; drop one of them" in err
+
+
+def rehashed(values: dict[str, Any]) -> dict[str, Any]:
+    """A plan with a hash that fits what it says was decided, as whoever edits it could have."""
+    decided = {k: v for k, v in values.items() if k not in ("derived", "hash")}
+    text = json.dumps(decided, sort_keys=True, separators=(",", ":"))
+    return values | {"hash": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def put(*path: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def edit(values: dict[str, Any]) -> dict[str, Any]:
+        inside = values
+        for name in path[:-1]:
+            inside = inside[name]
+        assert inside.get(path[-1]) != value
+        inside[path[-1]] = value
+        return values
+
+    return edit
+
+
+EDITS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
+    "noise": (put("derived", "selection", "curve", "scale", value=0.1), "curve.scale differs"),
+    "epsilon": (put("privacy", "epsilon", value=4.0), "differs, so it was edited"),
+    "delta": (put("privacy", "delta", value=1e-3), "differs, so it was edited"),
+    "epsilon, rehashed": (
+        lambda values: rehashed(put("privacy", "epsilon", value=4.0)(values)),
+        "differs, so it was edited",
+    ),
+    "user": (put("user", "columns", value="what"), "hash differs, so it was edited"),
+    "item": (put("item", "columns", value="who"), "hash differs, so it was edited"),
+    "hash": (put("hash", value="0" * 64), "hash differs, so it was edited"),
+    "option": (put("mechanism", "max_items", value=3), "differs, so it was edited"),
+    "mechanism": (put("mechanism", "name", value="sips"), "sips has no option"),
+    "unknown mechanism": (put("mechanism", "name", value="magic"), "magic is not one of"),
+    "range": (put("mechanism", "max_items", value=0), "--max-items 0 is out of range"),
+    "theorem": (put("derived", "theorem", value="none"), "theorem differs"),
+    "private": (put("derived", "private", value=False), "private differs"),
+    "format": (put("format", value=1), "not a plan of format 2"),
+    "version": (put("version", value="0.0.1"), "hash differs, so it was edited, or dpsu 0.0.1"),
+    "unknown part": (put("note", value="approved"), "an unknown 'note'"),
+    "missing part": (lambda values: values.pop("counts") or values, "it has no 'counts'"),
+    "other parts": (put("user", value={"name": "who"}), "its Users has other parts"),
+    "no number": (put("privacy", "epsilon", value="2"), "--epsilon 2 is not a number"),
+    "no object": (lambda values: [values], "not a plan of format 2"),  # type: ignore[dict-item,return-value]
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_plan_that_was_edited_is_refused(
+    run: Run,  # noqa: F811
+    data: Path,
+    approve: Callable[..., Path],
+    tmp_path: Path,
+    edit: str,
+) -> None:
+    file, ledger = approve(*SURE), tmp_path / "ledger.db"
+    change, words = EDITS[edit]
+    values = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps(change(copy.deepcopy(values))), "utf-8")
+    code, out, err = run(
+        "release", data, "--plan", file, "--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4"
+    )
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "Traceback" not in err
+    assert not ledger.exists()
+    with pytest.raises(dpsu.ParameterError):
+        dpsu.Plan.from_json(file.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\xfe", b"plan", b"[" * 10**5])
+def test_what_is_no_plan_is_refused(
+    run: Run,  # noqa: F811
+    data: Path,
+    tmp_path: Path,
+    content: bytes,
+) -> None:
+    (tmp_path / "plan.json").write_bytes(content)
+    code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
+    assert (code, out) == (2, "")
+    assert "not a plan of format 2" in err or "it is not text" in err
+    code, out, err = run("release", data, "--plan", tmp_path / "nowhere.json")
+    assert (code, out) == (2, "")
+    assert "cannot be read: No such file" in err
+
+
+def test_a_plan_is_not_overwritten_by_its_release(
+    run: Run,  # noqa: F811
+    data: Path,
+    approve: Callable[..., Path],
+) -> None:
+    file = approve(*SURE)
+    before = file.read_text("utf-8")
+    code, _, err = run("release", data, "--plan", file, "--report", file)
+    assert (code, file.read_text("utf-8")) == (2, before)
+    assert "is also read" in err
+
+
+def test_public_data_are_given_again_and_must_be_the_same(
+    run: Run,  # noqa: F811
+    data: Path,
+    approve: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    prior, known = tmp_path / "prior.csv", tmp_path / "known.txt"
+    prior.write_text("item,holders\nitem 1,9\nitem 2,8\n")
+    known.write_text("item 3\nelsewhere\n")
+    file = approve("--mechanism", "greedy", "--prior", prior, "--public-items", known)
+    given = ("release", data, "--plan", file)
+    code, out, _ = run(*given, "--prior", prior, "--public-items", known)
+    assert code == 0
+    assert {"item 3", "elsewhere"} <= set(out.splitlines())
+    for missing, there in (("prior", known), ("public-items", prior)):
+        left = "public-items" if missing == "prior" else "prior"
+        code, out, err = run(*given, f"--{left}", there)
+        assert (code, out) == (2, "")
+        assert f"the plan was made with --{missing}, which a file does not hold; give it" in err
+    (tmp_path / "other.csv").write_text("item,holders\nitem 1,9\nitem 2,7\n")
+    (tmp_path / "other.txt").write_text("item 3\n")
+    for wrong in (("other.csv", "known.txt"), ("prior.csv", "other.txt")):
+        code, out, err = run(
+            *given, "--prior", tmp_path / wrong[0], "--public-items", tmp_path / wrong[1]
+        )
+        assert (code, out) == (2, "")
+        assert "is not what the plan was made with, which is another one" in err
+    plain = approve(*SURE)
+    for name, path in (("prior", prior), ("public-items", known)):
+        code, out, err = run("release", data, "--plan", plain, f"--{name}", path)
+        assert (code, out) == (2, "")
+        assert f"--{name} is not what the plan was made with, which is none" in err
+    # Private data are no public data, however they come to be beside a plan.
+    private = tmp_path / "private.csv"
+    private.write_text("who,what\nu1,item 1\n")
+    file = approve(*SURE, "--public-items", known)
+    (tmp_path / "link.txt").symlink_to(known)
+    code, out, err = run("release", known, "--format", "csv", "--plan", file, "--public-items",
+                         tmp_path / "link.txt")  # fmt: skip
+    assert (code, out) == (2, "")
+    assert "--public-items is the file of the private data" in err
+
+
+def test_a_plan_in_python_takes_the_public_data_that_a_file_lacks() -> None:
+    visits = {f"u{u}": [f"item {i}" for i in range(3)] for u in range(300)}
+    prior = {"item 1": 9, "item 2": 8}
+    made = dpsu.plan(epsilon=2, delta=1e-6, mechanism=dpsu.Greedy(prior=prior))
+    assert len(dpsu.release(visits, made)) >= 0  # it has its prior
+    read = dpsu.Plan.from_json(made.to_json())
+    assert read == made
+    with pytest.raises(dpsu.ParameterError, match="the plan was made with prior, which a file"):
+        dpsu.release(visits, read)
+    with pytest.raises(dpsu.ParameterError, match="prior is not what the plan was made with"):
+        dpsu.release(visits, read, prior=prior | {"item 3": 1})
+    assert dpsu.release(visits, read, prior=prior).plan == made
+    for typed in (
+        {"epsilon": 1}, {"delta": 1e-6}, {"mechanism": "sieve"}, {"user": "u"}, {"counts": True},
+        {"insecure_seed": 1},
+    ):  # fmt: skip
+        with pytest.raises(dpsu.ParameterError, match=f"the plan decides {next(iter(typed))}"):
+            dpsu.release(visits, made, **typed)
+    with pytest.raises(dpsu.ParameterError, match="the plan says which item is released"):
+        dpsu.release(visits, made, item="thing")
+
+
+def words_of(text: str) -> list[str]:
+    return text.split()
+
+
+def letters_of(text: str) -> list[str]:
+    return list(text)
+
+
+def test_a_function_is_given_again_with_the_texts_of_the_plan() -> None:
+    texts = {f"u{u}": "good morning" for u in range(300)}
+    item = dpsu.Tokens("body", tokenizer=words_of)
+    made = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian", item=item)
+    assert dpsu.release(texts, made).items == ("good", "morning")
+    read = dpsu.Plan.from_json(made.to_json())
+    with pytest.raises(dpsu.ParameterError, match=r"function words_of.*which a file does not hold"):
+        dpsu.release(texts, read)
+    with pytest.raises(dpsu.ParameterError, match=r"function words_of.*which a file does not hold"):
+        dpsu.select(texts, [read])
+    with pytest.raises(dpsu.ParameterError, match=r"function words_of.*which a file does not hold"):
+        dpsu.forecast(read, profile=texts)
+    assert dpsu.Plan.from_json(read.to_json()) == read
+    found = dpsu.release(texts, read, item=item)
+    assert found.items == ("good", "morning")
+    assert found.plan.hash == made.hash
+    for wrong in (
+        dpsu.Tokens("body", tokenizer=letters_of),
+        dpsu.Tokens("body"),
+        dpsu.Tokens("title", tokenizer=words_of),
+        dpsu.Tokens("body", tokenizer=words_of, ngrams=2),
+    ):
+        with pytest.raises(dpsu.ParameterError, match="the plan was made for another item"):
+            dpsu.release(texts, read, item=wrong)
+
+
+def test_a_file_cannot_name_a_function_that_runs_in_the_shell(
+    run: Run,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    item = dpsu.Tokens("body", tokenizer=words_of)
+    made = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian", item=item)
+    (tmp_path / "plan.json").write_text(made.to_json(), "utf-8")
+    (tmp_path / "rows.csv").write_text("user,body\na,b\n")
+    ledger = tmp_path / "ledger.db"
+    code, out, err = run(
+        "release", tmp_path / "rows.csv", "--plan", tmp_path / "plan.json",
+        "--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4",
+    )  # fmt: skip
+    assert (code, out) == (2, "")
+    assert "function words_of" in err
+    assert "which a file does not hold" in err
+    assert not ledger.exists()
+    typed = ("--text", "body", "--tokenizer", "function words_of", *PROMISE)
+    code, out, err = run("release", tmp_path / "rows.csv", *typed)
+    assert (code, out) == (2, "")
+    assert "--tokenizer function words_of is not one of" in err
+
+
+def test_what_was_selected_is_a_record_and_does_not_run(
+    run: Run,  # noqa: F811
+    data: Path,
+    tmp_path: Path,
+) -> None:
+    """Run again, it would spend the promise of the whole on a plan that the data chose."""
+    candidates = [
+        dpsu.plan(epsilon=2, delta=1e-6, mechanism=dpsu.WeightedGaussian(max_items=size))
+        for size in (3, 30)
+    ]
+    # Candidates may come from files.
+    read = [dpsu.Plan.from_json(candidate.to_json()) for candidate in candidates]
+    chosen = dpsu.select(ROWS, read).plan
+    assert dpsu.Plan.from_json(chosen.to_json()) == chosen
+    assert chosen.hash not in {candidate.hash for candidate in candidates}
+    (tmp_path / "plan.json").write_text(chosen.to_json(), "utf-8")
+    for act in (
+        lambda: dpsu.release(ROWS, chosen),
+        lambda: dpsu.select(ROWS, [chosen]),
+        lambda: dpsu.audit(chosen),
+        lambda: dpsu.forecast(chosen, users=10, items_per_user=2),
+    ):
+        with pytest.raises(dpsu.ParameterError, match=r"select chose|must be plans|a plan that"):
+            act()
+    code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
+    assert (code, out) == (2, "")
+    assert "this plan records what dpsu.select chose, and cannot be run again" in err

@@ -1,0 +1,171 @@
+"""Errors in the shell spell options as they are typed there, and never as Python does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
+
+# An option as Python has it, with a value or without: `max_items=3`, `scout_items`.
+PYTHON = re.compile(r"(?<![-\w])[a-z]+(?:_[a-z]+)+")
+PROMISE = ("--epsilon", "1", "--delta", "1e-6")
+
+# What is typed after `dpsu`; E stands for the promise, and ROWS, TEXTS, PRIOR, KNOWN and FOLDER for files.
+WRONG = """
+release ROWS --epsilon 0 --delta 1e-6
+release ROWS --epsilon 1 --delta 2
+release ROWS E --mechanism sieve --rounds 0
+release ROWS E --max-items 0
+release ROWS E --max-items 100 --scout-items 20
+release ROWS E --mechanism sieve --passes 2
+release ROWS E --mechanism sieve --auto-budget 0.2
+release ROWS E --mechanism count-laplace
+release ROWS E --mechanism policy-laplace --calibration paper
+release ROWS E --mechanism policy-laplace --calibration paper --max-items 9 --min-users 3
+release ROWS E --mechanism policy-gaussian --alpha 2 --cutoff 9
+release ROWS E --mechanism policy-gaussian --cutoff 0.1
+release ROWS E --mechanism policy-gaussian --cutoff 1e9 --passes 1000 --max-items 100000
+release ROWS E --mechanism policy-laplace --prior PRIOR
+release ROWS E --mechanism greedy --calibration paper
+release ROWS E --mechanism greedy --order scarce --prior PRIOR
+release ROWS E --mechanism greedy --order popular
+release ROWS E --mechanism greedy --order hash --prior PRIOR
+release ROWS E --mechanism greedy --order hash --repeats n
+release ROWS E --mechanism greedy --expected-users 5
+release ROWS E --mechanism greedy --passes 2
+release ROWS E --mechanism greedy --prior ROWS
+release ROWS E --mechanism greedy --prior KNOWN
+release ROWS E --mechanism greedy --prior wordfreq:xx
+release ROWS E --mechanism greedy --order scarce --prior PRIOR --expected-users 2
+release ROWS E --mechanism ngrams
+release ROWS E --mechanism auto --max-items 0
+release ROWS E --mechanism auto --rounds 3
+release ROWS E --auto-budget 0.2 --expected-items-per-user 3
+release ROWS E --auto-budget 2
+release ROWS E --counts --counts-share 2
+release ROWS E --counts --counts-items 0
+release ROWS E --counts-share 0.5
+release ROWS E --public-items nowhere.txt
+release ROWS E --public-items ROWS
+release ROWS E --public-items PRIOR --item thing
+release ROWS E --insecure-seed 9999999999999999999999
+release ROWS E --user usr
+release ROWS E --item user
+release ROWS E --repeats m --mechanism greedy
+release ROWS E --user-type number
+release ROWS E --item-type text --text body
+release ROWS E --repeats n --text body
+release ROWS E --repeats n
+release ROWS E --tokenizer words
+release TEXTS E --text bdy
+release TEXTS E --text user
+release TEXTS E --text body --tokenizer nope
+release TEXTS E --text body --tokenizer regex:(
+release TEXTS E --text body --tokenizer nowhere.json
+release TEXTS E --text body --ngrams 3-1
+release TEXTS E --text body --ngrams 1-99
+release TEXTS E --text body --ngrams many
+release TEXTS E --text body --mechanism ngrams --ngrams 2
+release TEXTS E --text body --mechanism ngrams --counts
+release TEXTS E --text body --mechanism ngrams --public-items KNOWN
+release FOLDER E
+release nowhere.csv E
+release KNOWN E
+release - - E
+release ROWS E --memory-limit much
+release ROWS E --csv-safe --output items.txt
+release ROWS E --csv-safe
+release ROWS E --output items.xyz
+release ROWS E --partitions 3
+release ROWS E --engine spark --memory-limit 4GB
+release ROWS E --engine spark --auto-budget 0.2
+release ROWS E --engine spark --mechanism greedy
+release ROWS E --source duckdb:nowhere.db
+release --source mysql:x --query x E
+release --source duckdb:nowhere.db --query x E
+release ROWS E --ledger FOLDER/l.db --dataset d --budget 0,1
+release ROWS E --ledger FOLDER/l.db --dataset d --budget 1
+release ROWS E --ledger FOLDER/l.db --dataset d
+release ROWS E --ledger :memory: --dataset d --budget 9,1e-4
+release ROWS E --ledger FOLDER/l.db
+release ROWS E --ledger FOLDER/l.db --dataset d --budget 9,1e-4 --insecure-seed 1
+release ROWS E --plan nowhere.json
+release ROWS --plan nowhere.json
+release ROWS --plan ROWS
+plan E --auto-budget 0.2
+plan E --max-items 0
+plan E --users 10
+plan E --users 0 --items-per-user 3
+plan E --users 10 --items-per-user 0.5
+plan E --users 10 --items-per-user 30 --vocabulary 20
+plan E --users 9 --items-per-user 3 --zipf -1
+plan E --users 9 --items-per-user 3 --max-items 300
+plan E --profile ROWS --zipf 1
+plan E --mechanism ngrams --text body --users 9 --items-per-user 3
+ngrams TEXTS E --text body --longest 0
+ngrams TEXTS E --text body --shares x
+ngrams TEXTS E --text body --shares 1,2
+ngrams TEXTS E --text body --max-items 0
+ngrams TEXTS E --text body --spurious 0
+ngrams TEXTS E --text body --tokenizer lines
+compare ROWS E --runs 0
+compare ROWS E --max-items 0
+compare ROWS E --mechanisms magic
+compare ROWS E --mechanisms ngrams
+compare ROWS E --item thing
+audit --trials 0
+audit --mechanism sieve --passes 2
+audit --mechanism greedy --order hash --expected-users 3
+ledger nowhere.db
+ledger FOLDER/l.db --expect-head abc
+ledger FOLDER/l.db --dataset d --set-budget 0,0
+tokenizer KNOWN --output FOLDER/t.json --vocab-size 0
+tokenizer KNOWN --output FOLDER/t.json --vocab-size 9
+tokenizer KNOWN --output FOLDER/t.json --model wordpiece --special-tokens a
+tokenizer KNOWN --output FOLDER/t.txt --as gensim --documents 0
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("spelling")
+    contents = {
+        "ROWS": ("rows.csv", "user,item,n\na,b,1\nc,d,2\n"),
+        "TEXTS": ("texts.csv", "user,body\na,some words\nb,other words\n"),
+        "PRIOR": ("prior.csv", "item,holders\nb,5\n"),
+        "KNOWN": ("known.txt", "b\nbread\n"),
+    }
+    for name, text in contents.values():
+        (folder / name).write_text(text)
+    (folder / "empty").mkdir()
+    return {key: str(folder / name) for key, (name, _) in contents.items()} | {
+        "FOLDER": str(folder / "empty")
+    }
+
+
+@pytest.mark.parametrize("typed", WRONG.strip().splitlines())
+def test_no_error_speaks_python(
+    run: Run,  # noqa: F811
+    files: dict[str, str],
+    typed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments: list[str] = []
+    for word in typed.split():
+        name = next((name for name in files if name in word), "")
+        named = word.replace(name, files[name]) if name else word
+        arguments += PROMISE if word == "E" else [named]
+    code, out, err = run(*arguments)
+    assert code in (1, 2), err
+    assert "Traceback" not in err
+    assert "defect" not in err
+    for path in (*files.values(), str(tmp_path)):
+        out, err = out.replace(path, ""), err.replace(path, "")
+    assert not PYTHON.findall(err), err
+    # Tables of forecasts have columns named as options are, and no more of Python.
+    assert not re.findall(f"{PYTHON.pattern} ?=", out)

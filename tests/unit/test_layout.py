@@ -1,0 +1,41 @@
+"""The layout of the package: no name stands for two things, and imports go one way."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+from tools.pages import ROOT
+
+import dpsu
+
+
+def packages() -> list[str]:
+    found = pkgutil.walk_packages(dpsu.__path__, "dpsu.")
+    return ["dpsu", *(each.name for each in found if each.ispkg)]
+
+
+@pytest.mark.parametrize("name", packages())
+def test_no_function_or_class_shadows_a_module(name: str) -> None:
+    package = importlib.import_module(name)
+    inside = [each.name for each in pkgutil.iter_modules(package.__path__)]
+    for module in inside:
+        importlib.import_module(f"{name}.{module}")
+    shadowed = [module for module in inside if not isinstance(getattr(package, module), ModuleType)]
+    assert shadowed == []
+
+
+@pytest.mark.slow
+def test_imports_go_one_way() -> None:
+    checked = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout

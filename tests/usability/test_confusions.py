@@ -1,0 +1,346 @@
+"""What newcomers type first, and what they should get: the release they meant, or the way to it.
+
+Tests that are expected to fail say what is wanted and is not there yet.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import inspect
+import uuid
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpsu
+
+PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
+USERS = 300
+# Two rows a user: a row for each would be taken for a wrong column of users.
+ROWS: list[tuple[Any, Any]] = [
+    (f"u{user}", item) for user in range(USERS) for item in ("bread", "milk")
+]
+FRAME = pd.DataFrame(ROWS, columns=["user", "item"])
+DAY = datetime.date(2024, 2, 29)
+
+
+def refused(
+    call: Callable[[], Any], *words: str, kind: type[dpsu.DpsuError] = dpsu.ParameterError
+) -> None:
+    """Check that it is refused in words that name the way out."""
+    with pytest.raises(kind) as caught:
+        call()
+    for each in words:
+        assert each in str(caught.value)
+
+
+def warned(data: Any, **options: Any) -> tuple[dpsu.Release, str]:
+    """A release, and what its curator was told."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        released = dpsu.release(data, **PROMISE, **options)
+    return released, "\n".join(str(warning.message) for warning in told)
+
+
+# Columns
+
+
+def test_several_columns_are_not_one_item_by_chance() -> None:
+    frame, way = FRAME.assign(country="x", product="y"), "name one column"
+    names: Any
+    for names in (["country", "product"], ("country", "product")):
+        refused(partial(dpsu.release, frame, item=names, **PROMISE), "item", way)
+        refused(partial(dpsu.release, frame, user=names, **PROMISE), "user", way)
+        refused(partial(dpsu.Items, names), way)
+
+
+@pytest.mark.xfail(reason="pairs of columns must be made one column before the release")
+def test_several_columns_make_one_item() -> None:
+    frame = FRAME.assign(country="x")
+    columns: Any = ["country", "item"]
+    assert len(dpsu.release(frame, item=columns, **PROMISE)) == 2
+
+
+def test_one_column_in_a_list_is_told_the_same() -> None:
+    names: Any = ["item"]
+    refused(lambda: dpsu.release(FRAME, item=names, **PROMISE), "not a list", "name one column")
+
+
+@pytest.mark.parametrize("frame", [FRAME, pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME)])
+def test_a_name_in_another_case_is_told_the_right_one(frame: Any) -> None:
+    refused(lambda: dpsu.release(frame, user="User", **PROMISE), "did you mean 'user'?")
+
+
+@pytest.mark.xfail(reason="the error for a missing column does not look at the index of pandas")
+def test_users_in_the_index_are_told_about_it() -> None:
+    refused(lambda: dpsu.release(FRAME.set_index("user"), **PROMISE), "reset_index()")
+
+
+# Dates and other types
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        FRAME.assign(item=pd.Timestamp(DAY)),
+        pl.DataFrame({"user": ["u"], "item": [DAY]}),
+        pa.table({"user": ["u"], "item": [DAY]}),
+    ],
+    ids=["pandas", "Polars", "Arrow"],
+)
+def test_columns_of_dates_are_refused_with_the_way_out(data: Any) -> None:
+    said = ("column 'item' has type", "convert it to text")
+    refused(lambda: dpsu.release(data, **PROMISE), *said, kind=dpsu.DataError)
+
+
+@pytest.mark.parametrize("cell", [DAY, decimal.Decimal("1.5"), uuid.UUID(int=5)], ids=repr)
+def test_objects_that_are_no_ids_never_vanish_in_silence(cell: Any) -> None:
+    released, said = warned({f"u{user}": [cell] for user in range(USERS)})
+    assert not released.items
+    assert "neither valid text nor integers" in said
+    assert "nothing can be released" in said
+    data = {f"u{user}": [cell] for user in range(USERS)}
+    with pytest.raises(dpsu.DataError):
+        dpsu.release(data, strict=True, **PROMISE)
+
+
+@pytest.mark.xfail(reason="dates among Python objects are ignored, with a warning")
+def test_dates_are_released_as_people_write_them() -> None:
+    data = {f"u{user}": [DAY] for user in range(USERS)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)
+        assert dpsu.release(data, **PROMISE).items == ("2024-02-29",)
+
+
+def test_floats_are_refused_with_the_way_out() -> None:
+    """Pandas makes floats of integers with missing values."""
+    frame = FRAME.assign(user=np.arange(len(FRAME)) / 1.0)
+    said = ("has type double", "--user-type integer", ".astype('Int64')")
+    refused(lambda: dpsu.release(frame, **PROMISE), *said, kind=dpsu.DataError)
+    whole = dpsu.release(
+        frame.assign(user=frame.user // 2), user=dpsu.Users(type="integer"), **PROMISE
+    )
+    assert whole.items == ("bread", "milk")
+
+
+@pytest.mark.xfail(reason="the hint still spells an option that Python does not have any more")
+def test_floats_are_told_what_to_type_in_python() -> None:
+    frame = FRAME.assign(user=np.arange(len(FRAME)) / 1.0)
+    said = ("dpsu.Users(", 'type="integer"')
+    refused(lambda: dpsu.release(frame, **PROMISE), *said, kind=dpsu.DataError)
+
+
+# Lists
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pa.table])
+def test_a_typed_column_of_lists_is_refused(library: Callable[[Any], Any]) -> None:
+    data = library({"user": ["u", "v"], "item": [["a", "b"], ["a"]]})
+    refused(lambda: dpsu.release(data, **PROMISE), "one row for each item", kind=dpsu.DataError)
+
+
+def test_a_column_of_lists_among_objects_is_told_about() -> None:
+    frame = pd.DataFrame(
+        {"user": [f"u{user}" for user in range(USERS)], "item": [["a", "b"]] * USERS}
+    )
+    released, said = warned(frame)
+    assert not released.items
+    assert "some cells of 'item' are neither valid text nor integers" in said
+
+
+@pytest.mark.xfail(reason="the warning names the cells, and not yet the way out")
+def test_a_column_of_lists_among_objects_is_told_the_way_out() -> None:
+    frame = pd.DataFrame(
+        {"user": [f"u{user}" for user in range(USERS)], "item": [["a", "b"]] * USERS}
+    )
+    assert "explode" in warned(frame)[1]
+
+
+def test_a_series_of_lists_is_told_to_explode() -> None:
+    series = FRAME.groupby("user").item.apply(list)
+    said = ("pandas Series", "no column of users", "series.explode().reset_index()")
+    refused(lambda: dpsu.release(series, **PROMISE), *said)
+    # And that is a way out.
+    assert dpsu.release(series.explode().reset_index(), **PROMISE).items == ("bread", "milk")
+
+
+def test_lists_of_two_are_never_taken_for_users_in_silence() -> None:
+    rows = [list(row) for row in ROWS]
+    _, said = warned(rows)
+    assert "give tuples instead" in said
+    for named in ({"user": "user"}, {"item": "item"}):
+        options: dict[str, Any] = PROMISE | named
+        refused(partial(dpsu.release, rows, **options), "would be published")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dpsu.release([{"bread", "milk", f"own {user}"} for user in range(USERS)], **PROMISE)
+
+
+def test_a_mapping_of_columns_is_not_a_mapping_of_users() -> None:
+    columns = FRAME.to_dict("list")
+    refused(lambda: dpsu.release(columns, **PROMISE), "names of columns", "pandas.DataFrame(data)")
+
+
+def test_records_and_arrays_are_told_to_be_tables() -> None:
+    records = FRAME.to_dict("records")
+    refused(lambda: dpsu.release(records, **PROMISE), "give a table", kind=dpsu.DataError)
+    refused(lambda: dpsu.release(FRAME.to_numpy(), **PROMISE), "give a table")
+    refused(lambda: dpsu.release(FRAME.groupby("user"), **PROMISE), "that was grouped")
+
+
+def test_a_text_is_the_name_of_a_file() -> None:
+    refused(lambda: dpsu.release("bread,milk", **PROMISE), "read as the names of files")
+    refused(lambda: dpsu.release(["bread", "milk"], **PROMISE), "read as the names of files")
+    refused(lambda: dpsu.release({"u": "bread"}, **PROMISE), "each user needs a list or set")
+
+
+# Mechanisms
+
+
+@pytest.mark.parametrize("kind", [dpsu.Sieve, dpsu.Greedy, dpsu.Auto])
+def test_a_class_is_told_to_be_an_object(kind: Any) -> None:
+    said = f"make one: dpsu.{kind.__name__}()"
+    refused(lambda: dpsu.release(FRAME, mechanism=kind, **PROMISE), said)
+    refused(lambda: dpsu.plan(mechanism=kind, **PROMISE), said)
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [("user", dpsu.Users), ("item", dpsu.Items), ("item", dpsu.Tokens), ("counts", dpsu.Counts)],
+)
+def test_other_classes_are_told_the_same(option: str, kind: Any) -> None:
+    said = (option, f"dpsu.{kind.__name__}(")
+    refused(lambda: dpsu.release(FRAME, **{option: kind}, **PROMISE), *said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("Sieve", "sieve"), ("weighted_gaussian", "weighted-gaussian"), ("AUTO", "auto")],
+)
+def test_a_name_in_other_letters_is_told_the_right_one(typed: str, meant: str) -> None:
+    refused(lambda: dpsu.release(FRAME, mechanism=typed, **PROMISE), f"mechanism={typed!r}", meant)
+    if meant != "auto":
+        refused(lambda: dpsu.mechanism(typed), f"mechanism={typed!r}", meant)
+
+
+def test_an_option_of_another_mechanism_is_told_whose_it_is() -> None:
+    refused(
+        lambda: dpsu.mechanism("greedy", rounds=3),
+        "greedy has no option rounds",
+        "sips, sieve have",
+    )
+
+
+@pytest.mark.xfail(reason="Python refuses it, and knows nothing of other mechanisms")
+def test_an_option_of_another_class_is_told_whose_it_is() -> None:
+    make: Any = dpsu.Greedy
+    refused(lambda: make(rounds=3), "sips, sieve have")
+
+
+def test_objects_in_the_wrong_place_are_told_theirs() -> None:
+    plan, sieve, tokens = dpsu.plan(**PROMISE), dpsu.Sieve(), dpsu.Tokens("item")
+    release: Any = dpsu.release
+    refused(lambda: release(FRAME, mechanism=plan, **PROMISE), "dpsu.release(data, plan)")
+    refused(lambda: release(FRAME, sieve, **PROMISE), "plan is a Sieve", "mechanism=")
+    refused(lambda: release(FRAME, mechanism=tokens, **PROMISE), "is not one of")
+    refused(lambda: release(FRAME, item=sieve, **PROMISE), "item must be the name")
+    refused(lambda: release(plan, FRAME), "plan is a DataFrame")
+    refused(lambda: release(FRAME, plan.to_json()), "dpsu.Plan.from_json(text)")
+    refused(lambda: release(FRAME, prior={"bread": 1}, **PROMISE), "dpsu.Greedy(prior=...)")
+    refused(lambda: release(FRAME, counts=10, **PROMISE), "dpsu.Counts()")
+    for ledger in ("ledger.db", dpsu.Ledger("ledger.db")):
+        said = "dpsu.Ledger('ledger.db').dataset("
+        refused(partial(release, FRAME, ledger=ledger, **PROMISE), said)
+
+
+# The promise
+
+
+def test_epsilon_is_given_by_its_name() -> None:
+    release: Any = dpsu.release
+    refused(lambda: release(FRAME, 1.0, delta=1e-6), "plan is a float", "epsilon=1, delta=1e-6")
+    refused(lambda: release(FRAME, 1), "plan is a int", "epsilon=1, delta=1e-6")
+
+
+def test_two_numbers_in_a_row_are_no_release() -> None:
+    release: Any = dpsu.release
+    with pytest.raises(TypeError, match="positional"):
+        release(FRAME, 1.0, 1e-6)
+
+
+def test_a_promise_is_asked_for_in_words() -> None:
+    refused(lambda: dpsu.release(FRAME), "epsilon is missing")
+    refused(lambda: dpsu.release(FRAME, epsilon=1), "delta is missing")
+    refused(lambda: dpsu.release(FRAME, epsilon=1e-6, delta=0.5), "epsilon=1e-06 is out of range")
+    refused(lambda: dpsu.release(FRAME, epsilon=1, delta=0), "delta=0 is out of range")
+    plan = dpsu.plan(**PROMISE)
+    refused(lambda: dpsu.release(FRAME, plan, **PROMISE), "the plan decides epsilon; drop it")
+
+
+# Options that were keywords of `release` once, or could be
+
+FLAT = {
+    "max_items": 3,
+    "rounds": 3,
+    "text": "body",
+    "user_type": "text",
+    "counts_share": 0.5,
+    "eps": 1,
+    "seed": 1,
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_unknown_keywords_are_never_ignored(name: str) -> None:
+    release: Any = dpsu.release
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        release(FRAME, **PROMISE, **{name: FLAT[name]})
+
+
+@pytest.mark.xfail(
+    raises=TypeError, reason="Python refuses it, and does not say whose option it is"
+)
+@pytest.mark.parametrize(
+    ("name", "belongs"),
+    [
+        ("max_items", "dpsu.Sieve(max_items="),
+        ("rounds", "dpsu.Sieve(rounds="),
+        ("text", "dpsu.Tokens("),
+        ("user_type", "dpsu.Users("),
+        ("counts_share", "dpsu.Counts("),
+    ],
+)
+def test_flat_keywords_are_told_the_object_they_belong_to(name: str, belongs: str) -> None:
+    release: Any = dpsu.release
+    refused(lambda: release(FRAME, **PROMISE, **{name: FLAT[name]}), belongs)
+
+
+def test_no_door_takes_keywords_that_it_does_not_name() -> None:
+    """Such a signature hides typing errors."""
+    for door in (dpsu.release, dpsu.plan, dpsu.spark.release, dpsu.forecast, dpsu.audit):
+        kinds = {parameter.kind for parameter in inspect.signature(door).parameters.values()}
+        assert inspect.Parameter.VAR_KEYWORD not in kinds
+
+
+# Results
+
+
+def test_a_release_is_read_like_a_list_of_items() -> None:
+    released = dpsu.release(FRAME, **PROMISE)
+    assert list(released) == ["bread", "milk"]
+    assert "bread" in released
+    assert released[0] == "bread"
+    assert len(released) == 2
+
+
+def test_a_pandas_frame_is_sent_to_the_door_for_it() -> None:
+    door: Any = dpsu.spark.release
+    refused(lambda: door(FRAME, **PROMISE), "not a Spark DataFrame", "dpsu.release")
