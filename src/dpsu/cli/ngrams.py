@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 import dpsu
-from dpsu.cli.charges import ledger_options, spending_of
-from dpsu.cli.interrupts import interruptible
+from dpsu.cli.charges import ledger_options
 from dpsu.cli.options import (
     Command,
     added,
@@ -19,12 +17,12 @@ from dpsu.cli.options import (
     promise_options,
     result_options,
 )
-from dpsu.cli.progress import shown_progress
-from dpsu.cli.results import prepared, told_warnings, write_result
-from dpsu.cli.sources import data_of, files_read, source_options
+from dpsu.cli.places import Places
+from dpsu.cli.sources import source_options
 from dpsu.cli.streams import to_stdout
 from dpsu.inputs.columns import Users
 from dpsu.inputs.tokens import Tokens
+from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import NGrams
 
 DEFAULT_TEXT = "text"
@@ -46,40 +44,22 @@ def ngrams_options(command: Command) -> Command:
 @format_option
 @result_options
 @ledger_options
-def ngrams_command(
-    files: tuple[str, ...],
-    source: str | None,
-    query: str | None,
-    ledger: str | None,
-    dataset: str | None,
-    budget: str | None,
-    dry_run: bool,
-    output: Path | None,
-    report: Path | None,
-    csv_safe: bool,
-    verbose: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def ngrams_command(files: tuple[str, ...], dry_run: bool, **options: Any) -> None:
     """Release the n-grams of the texts in FILE..., longer ones only of released shorter ones.
 
     Lengths above 1 have a few n-grams that nobody holds among them: this pays for leaving out what
     no single user can be told by. FILE as for `dpsu release`, of which this is --mechanism ngrams;
     its --ngrams is the alternative.
     """
+    places = Places.taken(options)
     options |= {"mechanism": NGrams.name, "text": options["text"] or DEFAULT_TEXT}
-    tokenizer = options["tokenizer"]
+    read = [options["tokenizer"]] if options["tokenizer"] else []
     made = planned(options)
     if dry_run:
         to_stdout(f"{dpsu.plan(**made)}\n")
         return
-    data, spending = data_of(files, source, query), spending_of(ledger, dataset, budget)
-    read = [*files_read(files, source, ledger), *([] if tokenizer is None else [tokenizer])]
-    output = prepared(read, output, report, csv_safe=csv_safe, quiet=quiet)
-    with told_warnings() as caught, shown_progress(quiet) as progress:
-        result = interruptible(
-            lambda: dpsu.release(data, progress=progress, ledger=spending, **made, **options)
-        )
-    write_result(
-        result, output, report, caught, spending, csv_safe=csv_safe, verbose=verbose, quiet=quiet
-    )
+
+    def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
+        return dpsu.release(data, progress=progress, ledger=spending, **made, **options)
+
+    places.released(files, read, lambda: made, release)
