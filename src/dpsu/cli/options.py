@@ -169,6 +169,8 @@ def plan_file_option(command: Command) -> Command:
 
 # Public data, which a plan in a file knows by their digests only.
 BESIDE_A_PLAN = ("prior", "public_items")
+# Options that may name files.
+READ_TOO = (*BESIDE_A_PLAN, "tokenizer")
 
 
 def take(flags: Flags, names: Iterable[str]) -> Flags:

@@ -9,7 +9,7 @@ import click
 
 import dpsu
 from dpsu.cli.interrupts import interruptible
-from dpsu.cli.options import plan_options, planned
+from dpsu.cli.options import READ_TOO, plan_options, planned
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, putting, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
@@ -56,9 +56,8 @@ def plan_command(as_json: bool, html: Path | None, **options: Any) -> None:
         made = dpsu.plan(**planned(options))
         to_stdout(f"{made.to_json() if as_json else made}\n")
         return
-    also_read = ("prior", "public_items", "tokenizer")
     writable(
-        [profile["profile"], *(options[name] for name in also_read)],
+        [profile["profile"], *(options[name] for name in READ_TOO)],
         {"html": html},
         {"html": PAGES},
     )

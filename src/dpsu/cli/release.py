@@ -10,7 +10,14 @@ import click
 import dpsu
 from dpsu.cli.charges import ledger_options
 from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
-from dpsu.cli.options import format_option, plan_file_option, plan_options, planned, result_options
+from dpsu.cli.options import (
+    READ_TOO,
+    format_option,
+    plan_file_option,
+    plan_options,
+    planned,
+    result_options,
+)
 from dpsu.cli.places import Places
 from dpsu.cli.sources import source_options
 from dpsu.ledger.spending import Spending
@@ -34,7 +41,7 @@ def release_command(
     standard output, one per line, sorted; backslashes and line breaks inside an item are escaped.
     """
     places = Places.taken(options)
-    read = [options[name] for name in ("prior", "public_items", "tokenizer") if options[name]]
+    read = [options[name] for name in READ_TOO if options[name]]
     read += [] if plan_file is None else [str(plan_file)]
 
     def make() -> dict[str, Any]:
