@@ -14,7 +14,7 @@ from dpsu.plans.mechanisms import Mechanism
 from dpsu.releases import release
 from dpsu.results import Release
 from dpsu.runtime.extras import load
-from dpsu.text.source import Split
+from dpsu.text.spec import Split
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,7 +20,7 @@ from dpsu.inputs.formats import STDIN
 from dpsu.inputs.sql import Query
 from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
-from dpsu.text.source import Split, TextSource
+from dpsu.text.spec import Split, TextSpec
 
 # Frames are interned in slices of this many rows, so that intermediate arrays stay small.
 ROWS_AT_ONCE = 1 << 21
@@ -37,7 +37,7 @@ def read(
     key: Key,
     format: str | None = None,
     memory: Memory | None = None,
-    text: TextSource | None = None,
+    text: TextSpec | None = None,
     tokenizer: str | Split | None = None,
     types: Types = (None, None),
 ) -> Rows:
@@ -61,7 +61,7 @@ def read(
 def read_texts(
     data: Any,
     user: str,
-    text: TextSource,
+    text: TextSpec,
     *,
     key: Key,
     format: str | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, check_names
 from dpsu.options import Typed, option
-from dpsu.text.source import WORDS, Split, TextSource, parse_lengths, tokenizer_name
+from dpsu.text.spec import WORDS, Split, TextSpec, parse_lengths, tokenizer_name
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class Tokens(Typed):
         return chosen
 
     @property
-    def source(self) -> TextSource:
+    def source(self) -> TextSpec:
         """The column, what the plan calls the tokenizer, and the lengths."""
-        return TextSource(self.column, tokenizer_name(self.tokenizer), *self.ngrams)
+        return TextSpec(self.column, tokenizer_name(self.tokenizer), *self.ngrams)
 
     @property
     def lengths(self) -> str:

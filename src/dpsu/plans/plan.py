@@ -20,7 +20,7 @@ from dpsu.policies import Policy
 from dpsu.privacy.curves import ReleaseCurve, weight_needed
 from dpsu.privacy.guarantee import Privacy
 from dpsu.rounds import Rounds
-from dpsu.text.source import TextSource
+from dpsu.text.spec import TextSpec
 
 PROBABILITIES = (0.5, 0.9, 0.99)
 
@@ -245,7 +245,7 @@ class Plan:
         return self.mechanism.by_length
 
     @property
-    def text(self) -> TextSource | None:
+    def text(self) -> TextSpec | None:
         """Which texts are read, and the lengths of n-grams; None where items have a column."""
         return self.mechanism.texts(self.item)
 

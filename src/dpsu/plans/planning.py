@@ -19,7 +19,7 @@ from dpsu.plans.mechanisms import MECHANISMS, Mechanism, Sieve
 from dpsu.plans.mechanisms import mechanism as by_name
 from dpsu.plans.plan import Knowledge, Plan, PublicKnowledge
 from dpsu.privacy.guarantee import Privacy
-from dpsu.text.source import FUNCTION, is_file
+from dpsu.text.spec import FUNCTION, is_file
 
 DEFAULT_MECHANISM = Sieve
 

@@ -19,7 +19,7 @@ from dpsu.plans.mechanisms import Design, Mechanism, OneShot, mechanism
 from dpsu.policies import policy_to_dict
 from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict
-from dpsu.text.source import FUNCTION, FunctionName, tokenizer_name
+from dpsu.text.spec import FUNCTION, FunctionName, tokenizer_name
 
 FORMAT = 2
 DECIDED = {

@@ -16,7 +16,7 @@ from dpsu.privacy.shifts import Shift
 if TYPE_CHECKING:
     from dpsu.inputs.columns import Items
     from dpsu.inputs.tokens import Tokens
-    from dpsu.text.source import TextSource
+    from dpsu.text.spec import TextSpec
 
 # Weights without a cutoff grow with the number of holders: 2^32 users of weight 1 stay below 2^62.
 MAX_USERS = 2**32
@@ -124,7 +124,7 @@ class Mechanism(Typed):
         """How many users a weight takes, in words."""
         return f"{math.ceil(weight):,} users who hold nothing else that is still open"
 
-    def texts(self, item: Items | Tokens) -> TextSource | None:
+    def texts(self, item: Items | Tokens) -> TextSpec | None:
         """Which texts are read, and the lengths of n-grams; None where items have a column."""
         return item.source
 
