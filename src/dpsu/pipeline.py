@@ -7,28 +7,14 @@ and none reads before it has charged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpsu.engines.one_machine import Found, Report
 from dpsu.errors import warn
 from dpsu.ledger.spending import Spending
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, new_run
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Report = Callable[[str, int], None]
-
-
-@dataclass(frozen=True, repr=False)
-class Found:
-    """What an engine found: items, and noisy counts where the plan has them."""
-
-    plan: Plan
-    items: pa.Array
-    counts: pa.Array | None = None
 
 
 def carry_out(

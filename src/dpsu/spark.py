@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dpsu.engines.one_machine import Found
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
-from dpsu.pipeline import Found, carry_out
+from dpsu.pipeline import carry_out
 from dpsu.plans.auto import FLAGS, Auto
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
