@@ -51,11 +51,11 @@ def carry_out(
         # Without a ledger, reading tells the same a moment later, and nothing is lost.
         check()
     started = new_run(spending.dataset)
-    with spending.charged(plan, run=started.id, choice=choice):
+    with spending.charged(plan, run=started.id, choice=choice) as number:
         report("reading", 0)
     found = run(key)
     released = Release(found.plan, found.items, found.counts, _known_share(found), started)
-    spending.returned()
+    spending.returned(number)
     return released
 
 

@@ -131,6 +131,7 @@ def release(
     flag("strict", strict)
     memory = Memory(parse_size(memory_limit))
     shown = stages(progress)
+    _refuse_same(data, public_items, getattr(mechanism, "prior", None), prior)
     estimating = mechanism if isinstance(mechanism, Auto) and mechanism.budget else None
     plan = planned(
         plan,
@@ -160,6 +161,12 @@ def release(
             report=report,
             choice=None if estimating is None else Auto.name,
         )
+
+
+def _refuse_same(data: Any, *public: Any) -> None:
+    """Refuse private data that are also given as public: all of them would be released."""
+    if any(given is data and given is not None for given in public):
+        raise ParameterError("the private data are also given as public data; give public data")
 
 
 def planned(

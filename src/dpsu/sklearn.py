@@ -65,8 +65,9 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Privacy
     -------
     `vocabulary_`, `release_` and a pickle of the estimator are (epsilon, delta)-differentially
-    private. Every `fit` spends epsilon and delta anew. What `transform` returns is computed from
-    the texts it is given and is as private as they are.
+    private. Every `fit` spends epsilon and delta again. It checks that texts are texts before it is
+    charged, and tells nobody but its caller. What `transform` returns is computed from the texts it
+    is given and is as private as they are.
 
     Cost
     ----

@@ -155,6 +155,7 @@ def release(
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
     from dpsu.engines.spark import query as engine
+    from dpsu.inputs.reading import refuse_same_files
 
     spending = Spending.of(ledger)
     flag("strict", strict)
@@ -189,6 +190,8 @@ def release(
 
     # Names and types are in the schema: what they rule out costs nothing, ledger or not.
     engine.rows_of(df, chosen, known.public_items)
+    if known.paths:
+        refuse_same_files(engine.files_of(df), known.paths)
     with shown as report:
         released = carry_out(chosen, check=lambda: None, run=run, spending=spending, report=report)
     return SparkRelease(released, df.sparkSession)

@@ -56,7 +56,7 @@ class Source:
         """Refuse a file of private data that is also given as public: it would come out whole."""
         from dpsu.inputs.reading import refuse_private_as_public
 
-        refuse_private_as_public(self.data, self.format, **dict(paths))
+        refuse_private_as_public(self.data, self.format, paths)
 
     def pairs(
         self,

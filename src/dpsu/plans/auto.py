@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpsu.errors import ParameterError
-from dpsu.options import Typed, option
+from dpsu.options import Typed, number, option, whole_number
 from dpsu.plans.mechanisms import Mechanism, mechanism
 from dpsu.plans.mechanisms.base import LARGEST_MAX_ITEMS
+from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON
 
 ONE_ITEM = 1.15
 SURE_CUTOFF = 10_000
@@ -110,6 +111,14 @@ class Hints:
     expected_items_per_user: float | None = None
     epsilon: float = 0.0
     delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.expected_users is not None:
+            whole_number("expected_users", self.expected_users, 0, 2**62)
+        if self.expected_items_per_user is not None:
+            number("expected_items_per_user", self.expected_items_per_user, 0.0, 1e18)
+        number("epsilon", self.epsilon, 0.0, LARGEST_EPSILON)
+        number("delta", self.delta, 0.0, LARGEST_DELTA)
 
 
 def choose(epsilon: float, hints: Hints) -> tuple[str, dict[str, Any]]:

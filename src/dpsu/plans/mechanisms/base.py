@@ -105,8 +105,13 @@ class Mechanism(Typed):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "name" in vars(cls):
-            MECHANISMS[cls.name] = cls
+        if "name" not in vars(cls):
+            return
+        known = MECHANISMS.get(cls.name)
+        # A module that is imported again makes its classes again.
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise ParameterError(f"there is a mechanism {cls.name!r} already; give yours a name")
+        MECHANISMS[cls.name] = cls
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Policy and curve, or rounds, that keep this promise, each with the name of its proof."""
@@ -141,7 +146,7 @@ class Mechanism(Typed):
         """Name and options in plain values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         if values.get("prior") is not None:
-            values["prior"] = vars(values["prior"])
+            values["prior"] = dict(vars(values["prior"]))
         return {"name": self.name, **values}
 
 
