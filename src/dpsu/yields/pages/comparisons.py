@@ -103,9 +103,9 @@ def _bands(comparison: Comparison) -> Plot:
 
 
 def _explained() -> str:
-    told = (
+    text = (
         "released: expected number of items; missing: part of all (user, item) pairs whose items "
         "stay back; users needed: items of fewer mostly stay back, items of more mostly come out; "
         "of bound: part of what any private mechanism that outputs held items could release."
     )
-    return f'<p class="small">{escape(told)}</p>'
+    return f'<p class="small">{escape(text)}</p>'
