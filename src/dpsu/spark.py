@@ -33,7 +33,7 @@ class SparkRelease:
     """What may be published, as :class:`dpsu.Release` has it, and as a Spark DataFrame.
 
     Released items have come back to the driver; the DataFrame is made from them. It does not depend
-    on the private data or the key any more, so that nothing is computed again if the data change.
+    on the rows or the key any more, so that nothing is computed again if the rows change.
     ``len`` is the number of items.
 
     Attributes

@@ -120,7 +120,7 @@ def test_integers_of_untyped_input_are_text_unless_declared(form: str, tmp_path:
     rows = [(u, 7 if i == "7" else i) for u, i in GOOD]
     check_dropped(UNTYPED[form]([*rows, *huge], tmp_path))
     said = check_dropped(UNTYPED[form]([*rows, *huge], tmp_path), (7,), item_type="integer")
-    assert 'item_type="text" (--item-type text) keeps them' in said
+    assert 'type="text") (--item-type text) keeps them' in said
     assert "are not integers of 64 bits" in said
 
 
@@ -336,7 +336,7 @@ def test_unsigned_integers_beyond_64_bits() -> None:
     items = pa.array([7, 2**63] * 400, pa.uint64())
     data = pa.table({"user": [f"u{u // 2}" for u in range(800)], "item": items})
     said = check_dropped(data, (7,))
-    assert 'item_type="text" (--item-type text) keeps them' in said
+    assert 'type="text") (--item-type text) keeps them' in said
     assert check_dropped(data, ("7", str(2**63)), item_type="text") == ""
 
 

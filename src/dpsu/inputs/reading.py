@@ -152,7 +152,7 @@ def _refuse_kind(data: Any) -> None:
 
 
 def refuse_private_as_public(data: Any, format: str | None, **public: Any) -> None:
-    """Refuse a file of private data that is also given as public: all of it would be released."""
+    """Refuse a file of data that is also given as public: all of it would be released."""
     named = {name: given for name, given in public.items() if isinstance(given, (str, os.PathLike))}
     paths = _paths(data) if named else []
     private = [_identity(path) for path in files.expand(paths, format)]
@@ -160,7 +160,8 @@ def refuse_private_as_public(data: Any, format: str | None, **public: Any) -> No
         found = _identity(given)
         if found is not None and found in private:
             raise ParameterError(
-                f"{{{name}}} is the file of the private data; give public data there", **{name: ...}
+                f"{{{name}}} is the file of the confidential data; give public data there",
+                **{name: ...},
             )
 
 

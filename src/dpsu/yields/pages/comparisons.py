@@ -24,7 +24,7 @@ def comparison_page(comparison: Comparison) -> str:
     body += [figures([plot for plot in plots if plot.xs], "Mechanisms in the plots"), _explained()]
     body.append(warning.replace(' role="alert"', ""))
     return page(
-        title="NOT PRIVATE: mechanisms compared on private data",
+        title="NOT PRIVATE: mechanisms compared on confidential data",
         lead=f"Each mechanism alone would be ({privacy.epsilon:g}, {privacy.delta:.4g})-"
         "differentially private; this page is not. It names no item.",
         body="\n".join(body),
