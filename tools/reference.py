@@ -33,7 +33,7 @@ Everything that may be imported, with a page for each function and each class.
 """
 ERRORS = """# Errors
 
-What `dpsu` raises and warns of. No message holds a value of the private data.
+What `dpsu` raises and warns of. No message holds a value of the confidential data.
 """
 # Parts of a docstring that are lists of names with a type and a text.
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises")

@@ -163,7 +163,7 @@ def audit(
     Parameters
     ----------
     plan : Plan
-        The mechanism and the promise to be tested. Its delta should be inflated (0.01 to 0.2), or
+        The mechanism and the guarantee to be tested. Its delta should be inflated (0.01 to 0.2), or
         nothing can be seen; a prior should know the items 0, 1, 2, ..., as :func:`made_up_prior`
         does.
     trials : int

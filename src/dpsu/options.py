@@ -77,7 +77,9 @@ class Option:
             return ""
         if self.kind is int:
             return f"From {int(self.low):,} to {int(self.high):,}."
-        return f"From {self.low:,g} to {self.high:,g}." if self.kind is float else ""
+        if self.kind is float:
+            return f"From {_readable(self.low)} to {_readable(self.high)}."
+        return ""
 
     def check(self, field_name: str, value: Any) -> Any:
         """The value as a plain Python one, or an error that names it, its bound and the fix."""
@@ -93,6 +95,11 @@ class Option:
         if self.choices:
             return one_of(field_name, value, self.choices, flags=flags)
         return value
+
+
+def _readable(bound: float) -> str:
+    """A bound without an exponent where it is a whole number of thousands or more."""
+    return f"{bound:,.0f}" if bound >= 1000 and bound.is_integer() else f"{bound:g}"
 
 
 def option(

@@ -41,7 +41,7 @@ def carry_out(
     report : callable
         Called with the name of a stage and how far it is.
     choice : str, optional
-        What will choose the final plan by the data; the promise of the whole is charged then.
+        What will choose the final plan by the data; the guarantee of the whole is charged then.
     """
     seed = plan.insecure_seed
     key = Key.from_os() if seed is None else Key.from_insecure_seed(seed)

@@ -65,7 +65,7 @@ def release(
         The guarantee for adding or removing one user with all rows.
     mechanism : str or Mechanism, optional
         One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
-        sieve by default. :class:`dpsu.Auto` chooses by public or private estimates.
+        sieve by default. :class:`dpsu.Auto` chooses by public estimates, or by paid ones.
     user, item : str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release, "user" and "item" by default;
         :class:`dpsu.Tokens` makes items of texts.
@@ -73,7 +73,7 @@ def release(
         Also release a noisy number of users for every released item (``release.counts``).
     public_items : iterable, frame or path, optional
         Known items: released in full, and not paid for. Tables have a column named 'item', or as
-        the private one; a .txt file has one item per line.
+        that of items; a .txt file has one item per line.
     prior : mapping, frame or path, optional
         With a plan from a file: the prior that its mechanism was made with.
     insecure_seed : int, optional
@@ -194,7 +194,7 @@ def planned(
             "{prior} is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)", prior=...
         )
     return make_plan(
-        _promised(epsilon, delta),
+        _guarantee(epsilon, delta),
         mechanism_of(mechanism),
         users_of(DEFAULT_USER if user is None else user),
         items_of(DEFAULT_ITEM if item is None else item),
@@ -204,7 +204,7 @@ def planned(
     )
 
 
-def _promised(epsilon: float | None, delta: float | None) -> Privacy:
+def _guarantee(epsilon: float | None, delta: float | None) -> Privacy:
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if value is None:
             raise ParameterError(

@@ -18,8 +18,8 @@ PREVIEW = 10
 
 def summary(release: Release) -> str:
     """A release in one line."""
-    told = f"{len(release):,} items released by {release.plan.name}. {guarantee(release.plan)}"
-    return told if len(release) else f"{told} {_nothing(release.plan)}"
+    text = f"{len(release):,} items released by {release.plan.name}. {guarantee(release.plan)}"
+    return text if len(release) else f"{text} {_nothing(release.plan)}"
 
 
 def _nothing(plan: Plan) -> str:
@@ -33,7 +33,7 @@ def _nothing(plan: Plan) -> str:
     needs = plan.mechanism.people(plan.design, weight)
     return (
         f"{plan.mechanism.noun} needs {needs}, to be released with probability {probability:g}; "
-        "docs/guides/nothing-came-out.md tells what to do."
+        "docs/guides/nothing-came-out.md says what to do."
     )
 
 
@@ -68,8 +68,8 @@ def release_html(release: Release) -> str:
     if len(release) > PREVIEW:
         parts.append(paragraph(f"… and {len(release) - PREVIEW:,} more"))
     if counts and release.counts_error is not None:
-        told = f"{release.counts_name}: noisy numbers of users, standard error "
-        parts.append(paragraph(f"{told}{release.counts_error:.4g}"))
+        text = f"{release.counts_name}: noisy numbers of users, standard error "
+        parts.append(paragraph(f"{text}{release.counts_error:.4g}"))
     return block(*parts)
 
 

@@ -110,7 +110,7 @@ def select(
     data, format, strict, memory_limit, ledger
         As for :func:`dpsu.release`.
     candidates : sequence of Plan
-        Possible choices, made by :func:`dpsu.plan` for the same promise and the same columns. Their
+        Possible choices, made by :func:`dpsu.plan` for the same guarantee and columns. Their
         epsilon and delta are the guarantee of the whole, choice included.
     expected_runs : float
         How many runs there are on average. More runs find better options and leave less delta to
@@ -127,7 +127,7 @@ def select(
     Privacy
     -------
     (epsilon, delta)-differentially private for adding or removing one user: ``dpsu proofs select``.
-    How many runs there were is not told.
+    How many runs there were is not shown.
 
     Cost
     ----
@@ -216,7 +216,7 @@ def _without_repeats(item: Items | Tokens) -> Items | Tokens:
 
 
 def _recorded(plan: Plan, cost: Selected) -> Plan:
-    """The plan of the whole: what was chosen, under the promise that pays for the choice too."""
+    """The plan of the whole: what was chosen, under the guarantee that pays for the choice too."""
     return Plan.derived(
         plan.privacy, plan.mechanism, plan.user, plan.item, selected=cost,
         hints=plan.hints, insecure_seed=plan.insecure_seed, tokenizer_file=plan.tokenizer_file,

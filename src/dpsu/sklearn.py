@@ -48,7 +48,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     groups : {None, "row"}
         ``"row"`` says that each text is a person of its own, so that `fit` needs no groups.
     binary : bool
-        Whether `transform` tells only that a word is there, and not how often.
+        Whether `transform` shows only that a word is there, and not how often.
     insecure_seed : int, optional
         Repeatable randomness for tests; the vocabulary then carries no guarantee.
     ledger : optional
@@ -67,7 +67,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     `vocabulary_`, `release_` and a pickle of the estimator are (epsilon, delta)-differentially
     private. Every `fit` spends epsilon and delta again. It checks that texts are texts before it is
     charged, and tells nobody but its caller. What `transform` returns is computed from the texts it
-    is given and is as private as they are.
+    is given and reveals as much as they do.
 
     Cost
     ----
@@ -175,7 +175,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : iterable of str
-            Texts, private or not.
+            Texts, confidential or not.
 
         Returns
         -------

@@ -33,8 +33,8 @@ LARGEST_PARTITIONS = 1 << 16
 class SparkRelease:
     """What may be published, as :class:`dpsu.Release` has it, and as a Spark DataFrame.
 
-    Released items have come back to the driver; the DataFrame is made of them. It does not depend
-    on the private data or the key any more, so that nothing is computed again if the data change.
+    Released items have come back to the driver; the DataFrame is made from them. It does not depend
+    on the rows or the key any more, so that nothing is computed again if the rows change.
     ``len`` is the number of items.
 
     Attributes
@@ -121,7 +121,7 @@ def release(
         which rows are counted first. The release does not depend on it.
     progress : bool or callable, optional
         True shows which stage it is at; a function is called with its name, and 0. A release is one
-        query, and how far that is only Spark's own pages tell.
+        query, and how far that is only Spark's own pages show.
     epsilon, delta, user, item, counts, public_items, prior, insecure_seed, strict, ledger
         As for :func:`dpsu.release`. Public data are read by the driver and sent to workers.
 

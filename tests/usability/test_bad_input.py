@@ -347,7 +347,9 @@ def test_large_integers_in_one_of_two_files(tmp_path: Path) -> None:
     data = str(tmp_path / "*.parquet")
     with pytest.warns(dpsu.DataWarning) as told:
         dpsu.release(data, epsilon=1, delta=1e-5)
-    assert 'beyond 64 bits (user_type="text" (--user-type text) keeps them)' in str(told[0].message)
+    assert 'beyond 64 bits (dpsu.Users(..., type="text") (--user-type text) keeps them)' in str(
+        told[0].message
+    )
     assert str(2**64 - 7) not in "".join(str(warning.message) for warning in told)
     refused(data, "beyond 64 bits", strict=True)
     with warnings.catch_warnings():
@@ -423,7 +425,7 @@ def test_columns_of_missing_values_only_are_no_rows() -> None:
     ]
     for frame in frames:
         # pandas says that these are floats, and what pandas says decides.
-        refused(frame, 'has type double.*_type="integer"')
+        refused(frame, 'has type double.*type="integer"')
         untyped = frame.astype(object)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

@@ -72,10 +72,10 @@ def main() -> None:
         if stage.stop_requested:
             # Standard error may have gone, and with it what was to be said of the interruption.
             leave_interrupted()
-        fail(_told(error), 1)
+        fail(_worded(error), 1)
 
 
-def _told(error: Exception) -> str:
+def _worded(error: Exception) -> str:
     """What went wrong, and what of the output is there nevertheless."""
     if isinstance(error, DpsuError):
         message = str(error)
@@ -91,7 +91,7 @@ def _told(error: Exception) -> str:
     most = address_space()
     if lacks_memory(error) and most is not None and "ulimit" not in message:
         message += f"; this process may address {most / 10**9:.2g} GB (ulimit -v)"
-    return f"{message}; {stage.told()}" if stage.begun() else message
+    return f"{message}; {stage.message()}" if stage.begun() else message
 
 
 def run() -> NoReturn:
@@ -109,7 +109,7 @@ def run() -> NoReturn:
         # All is said and done: a signal from here on changes nothing.
         ignore_signals()
     except KeyboardInterrupt:
-        # A signal while an error was being told, or in the last moment.
+        # A signal while an error was being printed, or in the last moment.
         leave_interrupted()
     os._exit(code if isinstance(code, int) else int(code is not None))
 

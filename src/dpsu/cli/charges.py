@@ -60,6 +60,6 @@ def parse_budget(option: str, typed: str) -> tuple[float, float]:
     try:
         epsilon, delta = (float(part) for part in typed.split(","))
     except ValueError:
-        told = f"{option} {typed!r} is not an epsilon and a delta, such as 3,1e-5"
-        raise click.UsageError(told) from None
+        message = f"{option} {typed!r} is not an epsilon and a delta, such as 3,1e-5"
+        raise click.UsageError(message) from None
     return epsilon, delta

@@ -1,4 +1,4 @@
-"""`dpsu compare`: all mechanisms on the owner's own data. NOT PRIVATE."""
+"""`dpsu compare`: all mechanisms on the curator's own data. NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def compare_command(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Compare all mechanisms on the data in FILE... NOT PRIVATE: for the data's owner only.
+    """Compare all mechanisms on the data in FILE... NOT PRIVATE: for the curator only.
 
     Shows expected yields, missing mass and coverage by number of holders, without noise. Item names
     are never written. Do not publish any of it; options chosen by looking at it are chosen by
@@ -81,7 +81,7 @@ def compare_command(
         for name, path in (("the numbers", as_json), ("the page", html)):
             if path is not None:
                 text = found.to_json() + "\n" if path is as_json else found.to_html()
-                # For the owner's eyes: nobody else may read the file.
+                # For the curator's eyes: nobody else may read the file.
                 ready = PendingFile(path, text_writer(text), private=True)
                 named[f"{name} in {str(path)!r}"] = ready
                 stack.callback(ready.discard)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def demo_command(users: int, epsilon: float, delta: float, seed: int) -> None:
     """Compare all mechanisms on a sample shaped like the papers' Reddit data.
 
-    The data are made up, so nothing private is shown. The papers' real set has 223,388 users.
+    The data are made up, so nothing confidential is shown. The papers' real set has 223,388 users.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -89,7 +89,7 @@ def _mechanisms() -> list[Mechanism]:
 
 
 def _stands(kind: type[Mechanism], options: dict[str, Any]) -> bool:
-    """Whether a mechanism needs to be told no number of items per user."""
+    """Whether a mechanism needs no number of items per user."""
     from dpsu.errors import ParameterError
     from dpsu.inputs.columns import Items
     from dpsu.privacy.guarantee import Privacy
@@ -104,7 +104,7 @@ def _stands(kind: type[Mechanism], options: dict[str, Any]) -> bool:
 def _released(data: Any, mechanism: Mechanism, epsilon: float, delta: float) -> Release:
     import dpsu
 
-    # How often users hold items is told to those whose users choose by it.
+    # How often users hold items is given to those whose users choose by it.
     repeats = "count" if getattr(mechanism, "chosen_order", None) == "repeats" else None
     item = dpsu.Items("item", repeats=repeats)
     return dpsu.release(data, epsilon=epsilon, delta=delta, mechanism=mechanism, item=item)

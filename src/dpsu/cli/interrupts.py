@@ -37,7 +37,7 @@ class Stage:
     stop_requested: bool = False
     deferring: bool = False
 
-    def told(self) -> str:
+    def message(self) -> str:
         """What is true of the outputs at this moment."""
         said = []
         for state in (COMPLETE, PERHAPS_IN_PART, NOT_WRITTEN) if self.begun() else ():
@@ -115,7 +115,7 @@ def leave_interrupted() -> NoReturn:
         # A progress bar that could not end hides the cursor.
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write("\x1b[?25h")
-    to_stderr(f"dpsu: interrupted; {stage.told()}")
+    to_stderr(f"dpsu: interrupted; {stage.message()}")
     os._exit(1)
 
 

@@ -57,8 +57,8 @@ def ledger_command(
     accounts = [book.account(name) for name in names]
     if as_json:
         datasets = [_facts(account) for account in accounts]
-        told = {"head": book.head, "entries": len(book.hashes), "datasets": datasets}
-        to_stdout(f"{json.dumps(told, indent=2)}\n")
+        content = {"head": book.head, "entries": len(book.hashes), "datasets": datasets}
+        to_stdout(f"{json.dumps(content, indent=2)}\n")
         return
     with printed() as console:
         for account in accounts:
@@ -94,11 +94,11 @@ def _state(entry: RecordedRelease) -> str:
 
 def _head(book: Book, expected: str | None) -> str:
     """The hash to keep, on a line of its own."""
-    told = f"head, of {len(book.hashes):,} entries: {book.head}"
+    text = f"head, of {len(book.hashes):,} entries: {book.head}"
     if expected is None:
-        return f"{told}\nKeep it elsewhere; --expect-head HASH tells later whether these changed."
+        return f"{text}\nKeep it elsewhere; --expect-head HASH shows later whether these changed."
     since = len(book.hashes) - book.hashes.index(expected.strip().lower()) - 1
-    return f"{told}\nAll entries up to the expected head are unchanged; {since:,} came since."
+    return f"{text}\nAll entries up to the expected head are unchanged; {since:,} came since."
 
 
 def _facts(account: Account) -> dict[str, Any]:

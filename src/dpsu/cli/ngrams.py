@@ -47,9 +47,9 @@ def ngrams_options(command: Command) -> Command:
 def ngrams_command(files: tuple[str, ...], dry_run: bool, **options: Any) -> None:
     """Release the n-grams of the texts in FILE..., longer ones only of released shorter ones.
 
-    Lengths above 1 have a few n-grams that nobody holds among them: this pays for leaving out what
-    no single user can be told by. FILE as for `dpsu release`, of which this is --mechanism ngrams;
-    its --ngrams is the alternative.
+    Lengths above 1 have a few n-grams that nobody holds among them, so that no n-gram proves that
+    somebody wrote it. FILE as for `dpsu release`, of which this is --mechanism ngrams; its --ngrams
+    is the alternative.
     """
     places = Places.taken(options)
     options |= {"mechanism": NGrams.name, "text": options["text"] or DEFAULT_TEXT}

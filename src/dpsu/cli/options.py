@@ -1,4 +1,4 @@
-"""Flags made of the options of objects, and the objects made of flags.
+"""Flags made from the options of objects, and the objects made from flags.
 
 Options are written down once, as fields of mechanisms, `Users`, `Items`, `Tokens`, `Counts` and
 `Auto`. Flags stay flat: what several mechanisms have in common is one flag.
@@ -163,7 +163,7 @@ def plan_file_option(command: Command) -> Command:
         "plan_file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Run this plan, written by `dpsu plan --json`, instead of one made of options.",
+        help="Run this plan, written by `dpsu plan --json`, instead of one made from options.",
     )(command)
 
 
@@ -302,13 +302,13 @@ def result_options(command: Command) -> Command:
             click.option(
                 "--memory-limit",
                 metavar="SIZE",
-                help="Keep at most so much of the rows in memory (4GB, 500M), the rest in nameless "
-                "temporary files. Default 60 % of what is available.",
+                help="Keep at most this much of the rows in memory (4GB, 500M), the rest in "
+                "nameless temporary files. Default 60 % of what is available.",
             ),
             click.option(
                 "--strict",
                 is_flag=True,
-                help="Refuse rows without a usable user or item, and no rows.",
+                help="Fail if any row lacks a usable user or item, or if there are no rows.",
             ),
             click.option(
                 "--output",
@@ -330,7 +330,9 @@ def result_options(command: Command) -> Command:
             ),
             click.option("--verbose", is_flag=True, help="Print the whole report, not one line."),
             click.option(
-                "--quiet", is_flag=True, help="Print nothing but errors, and whether it is private."
+                "--quiet",
+                is_flag=True,
+                help="Print only errors, and a line if the release is not private.",
             ),
         ),
     )

@@ -35,7 +35,7 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
     type=click.Path(),
     metavar="FILE",
     help="Forecast: a PUBLIC corpus like the data, instead of made-up users; with --users at most "
-    "so many of its users. Never the private data.",
+    "this many of its users. Never the confidential data.",
 )
 @click.option(
     "--html", type=click.Path(path_type=Path), help="Write the forecast as a page with plots."

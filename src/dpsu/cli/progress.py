@@ -16,9 +16,9 @@ SECONDS_BEFORE_STEPS = 1.0
 def shown_progress(quiet: bool) -> Iterator[Stages | None]:
     """Show stages, rows read and users weighed on stderr if that is a terminal.
 
-    That kernels are being compiled is told anywhere: the first run would seem to hang.
+    That kernels are being compiled is said anywhere: the first run would seem to hang.
     """
-    tell_once = _told_once()
+    tell_once = _says_once()
 
     def tell(stage: str, number: int) -> None:
         if stage == "compiling":
@@ -39,8 +39,8 @@ def shown_progress(quiet: bool) -> Iterator[Stages | None]:
 
 @contextmanager
 def shown_steps(name: str, quiet: bool) -> Iterator[Steps]:
-    """Show steps out of so many on stderr if that is a terminal and they take over a second."""
-    tell_once = _told_once()
+    """Show steps out of a number on stderr if that is a terminal and they take over a second."""
+    tell_once = _says_once()
     shown: list[Steps] = []
     began = time.monotonic()
     with ExitStack() as bars:
@@ -60,13 +60,13 @@ def shown_steps(name: str, quiet: bool) -> Iterator[Steps]:
         yield show
 
 
-def _told_once() -> Callable[[], None]:
+def _says_once() -> Callable[[], None]:
     """Something that says once that kernels are being compiled."""
-    told: list[str] = []
+    said: list[str] = []
 
-    def tell() -> None:
-        if not told:
-            told.append(COMPILING)
+    def say() -> None:
+        if not said:
+            said.append(COMPILING)
             to_stderr(COMPILING)
 
-    return tell
+    return say

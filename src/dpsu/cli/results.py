@@ -69,7 +69,7 @@ def writable(
 ) -> None:
     """Refuse before the work files that could not be written, or that are also read.
 
-    Also tells of temporary files that runs left behind which were ended while they wrote.
+    Also names temporary files that runs left behind which were ended while they wrote.
     """
     taken = {Path("/dev/stdin" if name == "-" else name).resolve() for name in read if name}
     for option, path in written.items():
@@ -137,7 +137,7 @@ def write_result(
     if not quiet:
         for warning in [*caught, *late]:
             to_stderr(f"warning: {warning.message}")
-        to_stderr(result.report() if verbose else f"{summary(result)} (--verbose tells more)")
+        to_stderr(result.report() if verbose else f"{summary(result)} (--verbose says more)")
     elif not result.private:
         to_stderr(f"warning: {guarantee(result.plan)}")
 

@@ -39,7 +39,7 @@ def files_read(files: Sequence[str], source: str | None, ledger: str | None) -> 
 
     read = list(files)
     for name in files:
-        # What is wrong with names is told later, in the words for it.
+        # What is wrong with names is said later, in the words for it.
         with contextlib.suppress(ParameterError):
             read += [str(path) for path in expand([name], TABLE)]
     if source is not None and source.startswith(DUCKDB):

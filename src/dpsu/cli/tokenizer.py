@@ -41,7 +41,7 @@ SUFFIXES = {"tokenizer": ".json", "fasttext": ".txt", "gensim": ".txt", "spacy":
     type=click.Choice(["bpe", "wordpiece"]),
     help="Byte-level BPE (default), or WordPiece as BERT's.",
 )
-@click.option("--vocab-size", type=int, help="At most so many tokens. Default 30000.")
+@click.option("--vocab-size", type=int, help="Make at most this many tokens. Default 30000.")
 @click.option(
     "--cased", is_flag=True, default=None, help="Keep capitals; otherwise text is put in lowercase."
 )
@@ -67,7 +67,7 @@ def tokenizer_command(
     documents: int | None,
     quiet: bool,
 ) -> None:
-    """Make a tokenizer or a word list of WORDS, a file that `dpsu release --output` wrote.
+    """Make a tokenizer or a word list from WORDS, a file that `dpsu release --output` wrote.
 
     Noisy counts, if WORDS has them, say how heavy each word is. This spends no privacy budget: it
     reads what is released, never the data.

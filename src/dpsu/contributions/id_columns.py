@@ -49,12 +49,11 @@ class Column:
         A column without any type becomes what was declared, or NOTHING.
         """
         value = type_.value_type if pa.types.is_dictionary(type_) else type_
-        if self.option == "count":
+        if self.option == "repeats":
             if is_text(value) or pa.types.is_integer(value) or pa.types.is_null(value):
                 return INTEGERS
             raise DataError(
-                f"column {self} has type {type_name(value)}; local counts must be integers: "
-                "convert it"
+                f"column {self} has type {type_name(value)}; repeats must be integers: convert it"
             )
         wanted = {None: None, TEXT_TYPE: TEXT, INTEGER_TYPE: INTEGERS}[self.declared]
         if pa.types.is_null(value):
@@ -145,18 +144,14 @@ class Column:
             lose(self._no_integer)
         return kept.cast(pa.int64())
 
-    @property
-    def type_option(self) -> str:
-        """The option that declares the type."""
-        return f"{'user' if self.option == 'user' else 'item'}_type"
-
-    def _fix(self, type_: str) -> str:
-        option = self.type_option
-        return f'{option}="{type_}" (--{option.replace("_", "-")} {type_})'
+    def fix(self, type_: str) -> str:
+        """How people declare this type, in Python and in the shell."""
+        made, flag = ("Users", "user") if self.option == "user" else ("Items", "item")
+        return f'dpsu.{made}(..., type="{type_}") (--{flag}-type {type_})'
 
     @property
     def _beyond(self) -> str:
-        return f"some integers in {self} are beyond 64 bits ({self._fix(TEXT_TYPE)} keeps them)"
+        return f"some integers in {self} are beyond 64 bits ({self.fix(TEXT_TYPE)} keeps them)"
 
     @property
     def _not_utf8(self) -> str:
@@ -178,10 +173,10 @@ class Column:
         if pa.types.is_nested(type_):
             hint = "give one row for each item"
         elif _is_binary(type_):
-            hint = f"if it is text in UTF-8, say {self._fix(TEXT_TYPE)}"
+            hint = f"if it is text in UTF-8, say {self.fix(TEXT_TYPE)}"
         elif pa.types.is_floating(type_):
             hint = (
-                f"say {self._fix(INTEGER_TYPE)} to keep whole numbers (pandas makes floats of "
+                f"say {self.fix(INTEGER_TYPE)} to keep whole numbers (pandas makes floats of "
                 "integers with missing values; .astype('Int64') keeps them integers)"
             )
         return (

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.contributions.id_columns import Column, Lose
+from dpsu.contributions.id_types import TEXT_TYPE
 from dpsu.contributions.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
 from dpsu.errors import DataError, without_values
 from dpsu.kernels import interning
@@ -126,7 +127,7 @@ class Interner:
             both = " in one file and ".join(sorted([id_type, self._id_type]))
             raise DataError(
                 f"column {self._column} is {both} in another; make them the same, or declare one "
-                f"type ({self._column.type_option})"
+                f"type: {self._column.fix(TEXT_TYPE)}"
             )
         self._id_type = id_type
         self._table = _Texts() if id_type == TEXT else _Integers(self._salt)

@@ -237,7 +237,7 @@ def _repeats(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
         column = pc.if_else(whole, column, pa.scalar(None, column.type)).cast(pa.int64())
     if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
         raise DataError(
-            f"column {name!r} has type {type_name(column.type)}; local counts must be integers: "
+            f"column {name!r} has type {type_name(column.type)}; repeats must be integers: "
             "convert it"
         )
     repeats: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(0).to_numpy()

@@ -18,7 +18,7 @@ class DefaultName(str):
 
 # Inside, an option that names a column is called by the column's purpose. Here is what people type:
 # in Python, and on the command line where that is another word.
-TYPED = {"text": "column", "count": "repeats"}
+TYPED = {"text": "column"}
 FLAGS = {"column": "text"}
 
 DEFAULT_USER, DEFAULT_ITEM = DefaultName("user"), DefaultName("item")
@@ -71,7 +71,7 @@ class Items(Typed):
     type : {"text", "integer"}, optional
         Read items as text or as integers, as for :class:`Users`.
     repeats : str, optional
-        Column that tells how often a user holds an item, for mechanisms in whose order that
+        Column that says how often a user holds an item, for mechanisms in whose order that
         matters (greedy); otherwise repeated rows are counted.
 
     Examples
@@ -82,9 +82,16 @@ class Items(Typed):
     """
 
     columns: str = option(DEFAULT_ITEM, object, "Column of what to release.", name="item")
-    type: str | None = option(None, str, "The same for items.", choices=ID_TYPES, name="item_type")
+    type: str | None = option(
+        None,
+        str,
+        "Read items as text or as integers; cells that cannot be read so are ignored. Default: the "
+        "type of their column, and text where columns have no type.",
+        choices=ID_TYPES,
+        name="item_type",
+    )
     repeats: str | None = option(
-        None, object, "Column that tells how often a user holds an item (greedy)."
+        None, object, "Column that says how often a user holds an item (greedy)."
     )
     # What texts have, and columns of items have not.
     longest = 1
@@ -94,7 +101,7 @@ class Items(Typed):
     def check(self) -> None:
         """Refuse names that are not text."""
         check_names(needed=True, item=self.columns)
-        check_names(count=self.repeats)
+        check_names(repeats=self.repeats)
         object.__setattr__(self, "columns", plain_name(self.columns))
         object.__setattr__(self, "repeats", plain_name(self.repeats))
 
@@ -151,7 +158,7 @@ def pick(
     existing: Sequence[Any],
     where: str = "the data",
     *,
-    options: Sequence[str] = ("user", "item", "count"),
+    options: Sequence[str] = ("user", "item", "repeats"),
     typed: bool = True,
 ) -> list[str]:
     """Check that each column exists once; the error for a missing one suggests similar names.

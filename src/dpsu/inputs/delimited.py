@@ -269,7 +269,7 @@ class _JsonLines:
         return pa.table(arrays, names=[column.name for column in self._columns])
 
     def _typed(self, column: Column, cells: pa.ChunkedArray) -> Any:
-        if column.option == "count":
+        if column.option == "repeats":
             return cells
         (chunk,) = cells.chunks
         return column.alike(chunk, self._lose)
@@ -300,7 +300,7 @@ class _JsonLines:
         arrays = []
         for column in self._columns:
             cells = [row.get(column.name) for row in rows]
-            if column.option == "count":
+            if column.option == "repeats":
                 arrays.append(repeats_of(cells))
             else:
                 arrays.append(column.untyped(cells, self._lose))

@@ -93,7 +93,7 @@ def _column(series: Any, column: Column, lose: Lose, data: Any) -> Any:
             raise DataError(_broken(data))
     # Python objects, or text that Arrow cannot convert as a whole.
     cells = without_values(series.to_list, _broken(data))
-    return repeats_of(cells) if column.option == "count" else column.untyped(cells, lose)
+    return repeats_of(cells) if column.option == "repeats" else column.untyped(cells, lose)
 
 
 def _is_untyped(series: Any) -> bool:

@@ -173,7 +173,7 @@ def _rows(
         pa.chunked_array([users]),
         pa.chunked_array([item.untyped(items, tally.lose)]),
         None if repeats is None else pa.chunked_array([repeats_of(repeats)]),
-        (user.name, item.name, None if repeats is None else "count"),
+        (user.name, item.name, None if repeats is None else "repeats"),
         shared_users=shared_users,
         tally=tally,
         types=(user.declared, item.declared),

@@ -1,6 +1,6 @@
 """Public knowledge: priors (item -> number) and lists of items that are known anyway.
 
-They may shape a release because they were not made from the private data. They are matched to
+They may shape a release because they were not made from the confidential data. They are matched to
 private items by their text, so that a prior read from CSV fits integer items.
 """
 

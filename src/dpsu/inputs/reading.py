@@ -75,17 +75,17 @@ def read_texts(
 def wanted(
     user: str,
     item: str,
-    count: str | None,
+    repeats: str | None,
     *,
     texts: bool = False,
     types: Types = (None, None),
 ) -> list[Column]:
     """The columns that are read; `texts` says that the second is text, not items."""
     option = "text" if texts else "item"
-    typed: dict[str, Any] = {"user": user, option: item, "count": count}
+    typed: dict[str, Any] = {"user": user, option: item, "repeats": repeats}
     check_names(**typed)
     columns = [Column(user, "user", types[0]), Column(item, option, types[1])]
-    columns += [] if count is None else [Column(count, "count")]
+    columns += [] if repeats is None else [Column(repeats, "repeats")]
     names = [column.name for column in columns]
     if len(set(names)) < len(names):
         *first, last = (f"{{{column.option}}}" for column in columns)
@@ -132,7 +132,7 @@ def read_columns(
         table = frames.columns_of(data, columns, tally.lose)
         starts = range(0, max(1, len(table)), ROWS_AT_ONCE)
         return rows([_slice(table, first, names) for first in starts])
-    _refuse_count(columns)
+    _refuse_repeats(columns)
     if isinstance(data, Mapping):
         texts = item.option == "text"
         return iterables.from_mapping(data, (user, item), with_repeats, texts=texts)
@@ -170,7 +170,8 @@ def refuse_same_files(
         found = _identity(given)
         if found is not None and found in private:
             raise ParameterError(
-                f"{{{name}}} is the file of the private data; give public data there", **{name: ...}
+                f"{{{name}}} is the file of the confidential data; give public data there",
+                **{name: ...},
             )
 
 
@@ -206,15 +207,15 @@ def refuse_by_names(
     if frames.is_frame(data):
         frames.check_columns(data, columns)
     else:
-        _refuse_count(columns)
+        _refuse_repeats(columns)
 
 
-def _refuse_count(columns: list[Column]) -> None:
+def _refuse_repeats(columns: list[Column]) -> None:
     if len(columns) > 2:
         raise column_error(
-            "{count} names a column, but the data has none; give a table, or a mapping of users to "
-            "{item: repeats}",
-            count=columns[2].name,
+            "{repeats} names a column, but the data has none; give a table, or a mapping of users "
+            "to items and how often each is held",
+            repeats=columns[2].name,
         )
 
 

@@ -53,7 +53,7 @@ class Source:
         refuse_by_names(self.data, columns, self.format, item.tokenizer)
 
     def refuse_public(self, paths: Iterable[tuple[str, Any]]) -> None:
-        """Refuse a file of private data that is also given as public: it would come out whole."""
+        """Refuse a file of data that is also given as public: it would come out whole."""
         from dpsu.inputs.reading import refuse_private_as_public
 
         refuse_private_as_public(self.data, self.format, paths)

@@ -1,7 +1,7 @@
 """What was already spent on a dataset, kept in one SQLite file that survives crashes.
 
-A release is charged by an entry that is on disk before any private data is read; that it is done is
-a second one, once its output is in place. Whatever happens in between, the charge stays and counts:
+A release is charged by an entry that is on disk before any row is read; that it is done is a second
+one, once its output is in place. Whatever happens in between, the charge stays and counts:
 a run that was killed, or refused its data, may have shown something by that alone. Only a run that
 ended before it read anything is void, on record as such, and costs nothing. So what is recorded is
 never less than what was spent, and at most more.
@@ -86,8 +86,8 @@ class Ledger:
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = dpsu.Ledger(pathlib.Path(folder.name) / "ledger.db")
     >>> visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
-    >>> with ledger.dataset("visits", budget=(3, 1e-5)) as account:
-    ...     result = dpsu.release(visits, epsilon=2, delta=1e-6, ledger=account)
+    >>> with ledger.dataset("visits", budget=(3, 1e-5)) as visits_ledger:
+    ...     result = dpsu.release(visits, epsilon=2, delta=1e-6, ledger=visits_ledger)
     ...     result.write(pathlib.Path(folder.name) / "items.txt")
     >>> ledger.account("visits").releases[0].state
     'done'
@@ -252,11 +252,11 @@ class Ledger:
             )
         changed = sorted(name for name, _ in found.items() ^ _expected_parts().items())
         if changed:
-            told = ", ".join(f"{name!r}" for name in dict.fromkeys(changed))
+            places = ", ".join(f"{name!r}" for name in dict.fromkeys(changed))
             raise LedgerError(
-                f"ledger {str(self.path)!r} is damaged: somebody changed, removed or added {told} "
-                "by hand, and perhaps entries too; restore a copy only if it has the newest entry "
-                "(dpsu ledger --expect-head tells)"
+                f"ledger {str(self.path)!r} is damaged: somebody changed, removed or added "
+                f"{places} by hand, and perhaps entries too; restore a copy only if it has the "
+                "newest entry (dpsu ledger --expect-head shows it)"
             )
         book = Book(self.path, connection.execute(_ENTRIES))
         if not book.head:

@@ -16,7 +16,7 @@ STATES = {
     "done": "its result is where it was asked for. Counted in full.",
     "unfinished": "charged, and not known to have ended: it is running, failed or was killed. "
     "It may have shown something, so it is counted in full.",
-    "void": "it ended after the charge and before it began to read, so it told nothing about "
+    "void": "it ended after the charge and before it began to read, so it revealed nothing about "
     "anybody. Counted as nothing.",
 }
 RULES = (
@@ -44,7 +44,7 @@ def account_text(account: Account) -> str:
     gaussian = "no epsilon" if math.isinf(at) else f"epsilon {at:.4g}"
     text = [
         f"budget: {_set(budget)}",
-        *(f"earlier budget: {told}" for told in _earlier(account)),
+        *(f"earlier budget: {earlier}" for earlier in _earlier(account)),
         f"spent, sums: {_amount(spent.sums)}; left: {_amount(left.sums)}",
         f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
         f"{budget.delta:g}",
@@ -73,7 +73,7 @@ def account_html(account: Account) -> str:
             ],
         ),
         paragraph("Gaussian: epsilon at the delta of the budget, and delta at its epsilon."),
-        *(paragraph(f"earlier budget: {told}") for told in _earlier(account)),
+        *(paragraph(f"earlier budget: {earlier}") for earlier in _earlier(account)),
         paragraph(" ".join(RULES)),
         *([paragraph(f"{older:,} older releases, and then")] if older else []),
         *([table(RELEASES_HEAD, map(_release_row, newest), texts=4)] if newest else []),

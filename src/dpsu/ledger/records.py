@@ -96,7 +96,7 @@ class RecordedBudget:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's budget and everything that was charged to it; ``print`` tells it in words.
+    """A dataset's budget and everything that was charged to it; ``print`` says it in words.
 
     Attributes
     ----------
@@ -156,8 +156,8 @@ class Account:
 def content_of(kind: str, dataset: str, **facts: Any) -> str:
     """The text of a new entry."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    told = {"kind": kind, "dataset": dataset, "time": time, **facts}
-    return json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    entry = {"kind": kind, "dataset": dataset, "time": time, **facts}
+    return json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class Book:
         raise LedgerError(
             f"ledger {str(self._path)!r} is damaged: entry {number} {what}. What was spent is not "
             "known any more. Restore a copy only if it has the newest entry (dpsu ledger "
-            "--expect-head tells); otherwise treat the budget as spent"
+            "--expect-head shows it); otherwise treat the budget as spent"
         ) from None
 
 

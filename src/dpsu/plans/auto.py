@@ -39,7 +39,7 @@ class Auto(Typed):
     budget : float, optional
         Share of epsilon and delta (such as 0.02) for which both are estimated from the data.
     max_items : int, optional
-        At most so many items of a user count, whichever mechanism is chosen.
+        At most this many items of a user count, whichever mechanism is chosen.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Auto(Typed):
         name="auto_budget",
     )
     max_items: int | None = option(
-        None, int, "At most so many items of a user count.", low=1, high=LARGEST_MAX_ITEMS
+        None, int, "Count at most this many items of a user.", low=1, high=LARGEST_MAX_ITEMS
     )
     name: ClassVar[str] = "auto"
     summary: ClassVar[str] = "the best of these for users as expected, or as estimated privately"

@@ -56,7 +56,7 @@ class Counts(Typed):
     max_items: int = option(
         30,
         int,
-        "Released items for which a user counts at most.",
+        "Count each user for at most this many released items.",
         low=1,
         high=LARGEST_COUNTS_ITEMS,
         name="counts_items",

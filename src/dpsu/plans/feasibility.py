@@ -1,4 +1,4 @@
-"""Settings that cannot work, told from public numbers alone: before any data, before any budget."""
+"""Settings that cannot work, found by public numbers alone: before any data, before any budget."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ def _nothing(
     privacy: Privacy, needed: float, expected: str, enough: Callable[[float], bool]
 ) -> str:
     count = f"about {needed:,} users" if needed < math.inf else "a larger cutoff"
-    told = (
+    message = (
         f"at epsilon={privacy.epsilon:g}, delta={privacy.delta:g} an item needs {count}; you "
         f"expect {expected}: nothing can come out"
     )
     best = smallest_epsilon(privacy.epsilon, enough)
     if best is None:
-        return f"{told}. No epsilon up to {LARGEST_EPSILON:g} is enough"
-    return f"{told}. Raise epsilon to about {best:g}"
+        return f"{message}. No epsilon up to {LARGEST_EPSILON:g} is enough"
+    return f"{message}. Raise epsilon to about {best:g}"
 
 
 def smallest_epsilon(low: float, enough: Callable[[float], bool]) -> float | None:
@@ -127,8 +127,9 @@ def smallest_epsilon(low: float, enough: Callable[[float], bool]) -> float | Non
 def _large_delta(privacy: Privacy, users: int) -> list[Finding]:
     if privacy.delta * users < 1.0:
         return []
-    told = (
+    message = (
         f"delta={privacy.delta:g} is not below 1/users = {1 / users:.2g}: publishing all rows of "
-        f"one user would keep that promise. Choose delta far below, such as {SAFE_PART / users:.0e}"
+        f"one user would keep that guarantee. Choose delta far below, such as "
+        f"{SAFE_PART / users:.0e}"
     )
-    return [Finding(True, told)]
+    return [Finding(True, message)]

@@ -46,7 +46,7 @@ class Knowledge:
 
     prior: Any = None
     public_items: Any = None
-    # Which of them came from which file: no private file may be among these.
+    # Which of them came from which file: no confidential file may be among these.
     paths: tuple[tuple[str, Any], ...] = ()
 
 
@@ -89,7 +89,7 @@ class Plan:
     user, item : Users, Items or Tokens
         Where users and items are.
     design : Design
-        What the mechanism decided for this promise: policy and curve, or rounds; what delta pays
+        What the mechanism decided for this guarantee: policy and curve, or rounds; what delta pays
         for; the theorem that covers it.
     counts : Counts or None
         The share of the budget that pays for noisy numbers of holders.
@@ -154,7 +154,7 @@ class Plan:
             other = "{order}" if hasattr(mechanism, "order") else "greedy"
             raise ParameterError(
                 f"{mechanism.name} makes no use of {{repeats}} here; drop it, or choose {other}, "
-                "where it tells what a user holds most often",
+                "where it says what a user holds most often",
                 repeats=item.repeats,
                 order="repeats",
             )
@@ -171,7 +171,7 @@ class Plan:
         )  # fmt: skip
         if (again.design, again.noisy_counts) != (self.design, self.noisy_counts):
             raise ParameterError(
-                "this plan is not what its mechanism and promise lead to; make it with dpsu.plan"
+                "this plan is not what its mechanism and guarantee lead to; make it with dpsu.plan"
             )
 
     @property
@@ -272,7 +272,7 @@ class Plan:
 
     @property
     def rounds(self) -> Rounds | None:
-        """The rounds of sips, sieve and ngrams; None for mechanisms of a single pass."""
+        """The rounds of sips, sieve and ngrams; None for one-shot mechanisms."""
         return None if isinstance(self.selection, OneShot) else self.selection
 
     @property
@@ -340,7 +340,7 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of mechanism, promise, columns and version: what was approved, and nothing else.
+        """SHA-256 of mechanism, guarantee, columns and version: what was approved, nothing else.
 
         Numbers that follow from these are not part of it: their last digits may differ between
         machines.
@@ -386,8 +386,8 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read a plan that :meth:`to_json` wrote, and check it.
 
-        The design is computed anew from mechanism, promise and options. A file that says otherwise
-        is refused: it was edited, or made by a version that designs mechanisms differently.
+        The design is computed again from mechanism, guarantee and options. A file that differs is
+        refused: it was edited, or made by a version that designs mechanisms differently.
         """
         return cls.from_dict(written.parse(text))
 
@@ -420,8 +420,8 @@ class Plan:
         return replace(self, knowledge=knowledge)
 
     def __repr__(self) -> str:
-        told = f"{self.name}, epsilon={self.privacy.epsilon:g}, delta={self.privacy.delta:g}"
-        return f"<Plan {self.hash[:12]}: {told}, private={self.private}>"
+        text = f"{self.name}, epsilon={self.privacy.epsilon:g}, delta={self.privacy.delta:g}"
+        return f"<Plan {self.hash[:12]}: {text}, private={self.private}>"
 
     def __str__(self) -> str:
         from dpsu.plans.prose import plan_text

@@ -61,7 +61,7 @@ def plan(
 
     Privacy
     -------
-    Touches no private data and spends nothing.
+    Touches no confidential data and spends nothing.
 
     Cost
     ----
@@ -147,7 +147,7 @@ def mechanism_of(given: str | Mechanism | Auto | None) -> Mechanism | Auto:
         )
     if isinstance(given, Plan):
         raise ParameterError(
-            "mechanism is a plan, which has a mechanism and a promise already; give the plan "
+            "mechanism is a plan, which has a mechanism and a guarantee already; give the plan "
             "alone, behind the data: dpsu.release(data, plan)"
         )
     name = one_of("mechanism", given, [*MECHANISMS, Auto.name])

@@ -17,7 +17,7 @@ THEOREMS = {
     "gaussian-joint": "Gaussian noise accounted jointly: `dpsu proofs gaussian-joint`",
     "optimal": "optimal selection of whole votes: `dpsu proofs optimal`",
     "sips": "rounds of Gaussian noise, their budgets added up: `dpsu proofs sips`",
-    "sieve": "looks with Gaussian noise and a boundary for novel items: `dpsu proofs sieve`",
+    "sieve": "rounds of Gaussian noise and a boundary for novel items: `dpsu proofs sieve`",
     "ngrams": "Gaussian noise on public domains, length by length: `dpsu proofs ngrams`",
     "greedy-published": "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
 }
@@ -61,9 +61,9 @@ def promises(plan: Plan) -> list[str]:
     if plan.max_users < 2**32:
         listed.append(f"there are at most {plan.max_users:,} users (a run with more refuses)")
     if plan.prior is not None:
-        listed.append("the prior was not made from the private data")
+        listed.append("the prior was not made from the confidential data")
     if plan.public_items is not None:
-        listed.append("the public items were not taken from the private data")
+        listed.append("the public items were not taken from the confidential data")
     return listed
 
 
@@ -73,7 +73,7 @@ def plan_text(plan: Plan) -> str:
     width = max(len(name) for name, _ in facts)
     text = [f"{name:<{width}}  {value}" for name, value in facts]
     text.append(f"{plan.mechanism.noun} is released with probability")
-    text += [f"  {probability:<5} {told}" for probability, told in _chances(plan)]
+    text += [f"  {probability:<5} {need}" for probability, need in _chances(plan)]
     text.append("You promise that")
     text += [f"  - {promise}" for promise in promises(plan)]
     return "\n".join(text)
@@ -121,8 +121,8 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.hints is not None:
         facts.append(("chosen by", _hints_text(plan.hints)))
     if plan.min_users is not None:
-        told = f"items of fewer users are never released; an item needs {plan.shift:,} weight more"
-        facts.append(("at least", f"{plan.min_users:,} users: {told}"))
+        text = f"items of fewer users are never released; an item needs {plan.shift:,} weight more"
+        facts.append(("at least", f"{plan.min_users:,} users: {text}"))
     if plan.noisy_counts is not None:
         c = plan.noisy_counts
         facts.append(
@@ -141,11 +141,11 @@ def _chances(plan: Plan) -> list[tuple[str, str]]:
     """Probabilities of a release, and what an item needs for each."""
     found = []
     for probability, weight in plan.needed.items():
-        told = "never: weights stop at the cutoff"
+        text = "never: weights stop at the cutoff"
         if weight is not None:
             people = plan.mechanism.people(plan.design, weight)
-            told = f"at weight {weight:.4g}: {people}"
-        found.append((f"{probability:g}", told))
+            text = f"at weight {weight:.4g}: {people}"
+        found.append((f"{probability:g}", text))
     if plan.cutoff is not None:
         most = f"{plan.largest_probability:.4f}"
         found.append((most, f"at most, when it is full: {_missed(plan)}"))
@@ -153,13 +153,13 @@ def _chances(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _selected_text(selected: Selected) -> str:
-    told = (
+    text = (
         f"from {selected.candidates:,} candidates, the largest of {selected.expected_runs:.3g} "
         f"runs on average, each of ({selected.epsilon:g}, {selected.delta:.3g})"
     )
     if selected.tune_fraction is None:
-        return told
-    return f"{told}, on a sample of {selected.tune_fraction:.1%} of the users; released from others"
+        return text
+    return f"{text}, on a sample of {selected.tune_fraction:.1%} of the users; released from others"
 
 
 def _hints_text(hints: Hints) -> str:

@@ -1,7 +1,7 @@
 """Plans in files: plain values, a hash of what was decided, and nothing believed.
 
-A file says what somebody decided (mechanism, promise, columns) and what follows from it. Only the
-first part is read; the second is computed anew and compared.
+A file says what somebody decided (mechanism, guarantee, columns) and what follows from it. Only the
+first part is read; the second is computed again and compared.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: 
     if version != __version__:
         why = f"it was edited, or dpsu {version} designed it otherwise than dpsu {__version__} does"
     raise ParameterError(
-        f"this plan is not what its mechanism and promise lead to: {place} differs, so {why}. Make "
-        "the plan anew with dpsu.plan (dpsu plan --json), and have that approved"
+        f"this plan is not what its mechanism and guarantee lead to: {place} differs, so {why}. "
+        "Make a new plan with dpsu.plan (dpsu plan --json), and have that approved"
     )
 
 

@@ -1,4 +1,6 @@
-"""Policies turn bounded contributions into integer weights of sensitivity at most 1.
+"""Policies turn bounded contributions into integer weights of bounded sensitivity.
+
+One user moves all weights together by at most 1 (count: by at most max_items).
 
 A policy is frozen data: it is part of the plan. It does not know about noise, budgets or engines.
 ``weights`` returns int64 in units of ``2**-fraction_bits``; an item nobody weighed has weight 0 and

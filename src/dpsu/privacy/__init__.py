@@ -1,1 +1,1 @@
-"""What a release promises: the guarantee, and the mathematics that calibrates noise to it."""
+"""What a release guarantees, and the mathematics that calibrates noise to it."""

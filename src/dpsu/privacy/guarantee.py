@@ -1,4 +1,4 @@
-"""The promise itself: epsilon, delta and who may be added or removed."""
+"""The guarantee itself: epsilon, delta and who may be added or removed."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 remove URLs and symbols, lowercase all words, and tokenize using nltk.word_tokenize." Symbols are
 taken to be all but letters, digits, white space and ordinary punctuation; the published sample has
 full stops, commas and apostrophes as tokens. Duplicates are filtered within one user only: a filter
-across users would make the items of one user depend on another user, and no promise would hold.
+across users would make the items of one user depend on another user, and no guarantee would hold.
 """
 
 from __future__ import annotations

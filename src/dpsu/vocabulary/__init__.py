@@ -1,1 +1,1 @@
-"""Tokenizers and word lists made of what was released; nothing in here reads private data."""
+"""Tokenizers and word lists made from what was released; nothing in here reads other data."""

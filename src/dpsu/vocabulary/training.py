@@ -69,8 +69,8 @@ def train_tokenizer(
         it back. ``"wordpiece"`` has BERT's ``##`` pieces; words with characters that neither ASCII
         nor a released word has become ``[UNK]``.
     vocab_size : int
-        At most so many tokens; 30,000 by default. It must have room for the special tokens and for
-        every byte (bpe) or twice every character (wordpiece).
+        At most this many tokens; 30,000 by default. It must have room for the special tokens and
+        for every byte (bpe) or twice every character (wordpiece).
     lowercase : bool
         Whether text is put in lowercase first. Words with capitals decode to themselves only
         where this is False.

@@ -63,7 +63,8 @@ def read_vocabulary(source: Any) -> Vocabulary:
     Privacy
     -------
     Costs nothing: what is computed from a release without looking at the data again is as private
-    as the release. That holds for released values only, so never pass words of the private data.
+    as the release. That holds for released values only, so never pass
+    words of the confidential data.
 
     Cost
     ----

@@ -1,4 +1,4 @@
-"""All mechanisms on the owner's own data, on average: for the owner's eyes, and NOT private."""
+"""All mechanisms on the curator's own data, on average: for the curator's eyes, and NOT private."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Compared:
-    """One mechanism on the owner's data, on average.
+    """One mechanism on the curator's data, on average.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Compared:
         Expected number of released items of each level and each band of the comparison.
     relative : tuple of float or None
         All released items over the number of items of each level, as in Table 3 of Gopi et al.;
-        above 1 where more come out than so many users hold. None for levels without items.
+        above 1 where more come out than this many users hold. None for levels without items.
     averaged : {"coins", "runs"}
         Whether coins were averaged exactly, or whole runs were.
     """
@@ -167,7 +167,7 @@ class Comparison:
         write_text(Path(path), self.to_html(), private=True)
 
     def __repr__(self) -> str:
-        # It ends up in logs, so it tells nothing of the data: neither numbers nor which is best.
+        # It ends up in logs, so it says nothing of the data: neither numbers nor which is best.
         number = f"{len(self.rows)} mechanism{'s' * (len(self.rows) != 1)}"
         return f"<Comparison of {number}: NOT PRIVATE, do not publish>"
 
@@ -194,7 +194,7 @@ def compare(
     format: str | None = None,
     progress: bool | Steps | None = None,
 ) -> Comparison:
-    """Try all mechanisms on your own data. NOT PRIVATE: for the data's owner only.
+    """Try all mechanisms on your own data. NOT PRIVATE: for the curator only.
 
     Shows expected yields, what is missed, and how well items of many and of few users are covered,
     beside what any private mechanism could do. Items are never named.
@@ -220,8 +220,8 @@ def compare(
 
     Privacy
     -------
-    None. Every number is a function of the private data without noise. Do not publish any of it,
-    and remember that options chosen by looking at it are chosen by looking at the data.
+    None. Every number is a function of the confidential data without noise. Do not publish any of
+    it, and remember that options chosen by looking at it are chosen by looking at the data.
 
     Cost
     ----
@@ -235,7 +235,7 @@ def compare(
     >>> round(found.rows[0].released, 3), found.levels[0].items
     (2.0, 2)
     >>> print(found)  # doctest: +ELLIPSIS
-    NOT PRIVATE: for the data's owner only; do not publish. ...
+    NOT PRIVATE: for the curator only; do not publish. ...
     """
     from dpsu.runtime.compiling import when_compiling
     from dpsu.yields.expected import (
@@ -303,7 +303,7 @@ def _plans(
                 "other than ngrams",
                 mechanisms=...,
             )
-    # Repeats are there for the mechanisms that make use of them; the others need not be told.
+    # Repeats are there for the mechanisms that make use of them; the others need none.
     item = replace(source.item, repeats=None) if isinstance(source.item, Items) else source.item
     return [Plan.derived(privacy, each, source.user, item) for each in dict.fromkeys(made)]
 

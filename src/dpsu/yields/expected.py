@@ -1,10 +1,10 @@
 """What a plan would release of a database, on average: no coins are tossed, and nothing is private.
 
-For mechanisms of a single pass the chances of all items are added up, which averages over coins
+For one-shot mechanisms the chances of all items are added up, which averages over coins
 exactly; orders of users and samples of items are averaged over a few keys. Mechanisms in rounds
 have no chance that could be written down, so whole runs are averaged over the same keys.
 
-On private data everything here is private. On made-up data it is a forecast.
+On confidential data everything here is confidential. On made-up data it is a forecast.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Expected:
         The number of holders that separates best what comes out from what does not; None where
         nothing is more likely to come out than not.
     covered, by_band : tuple of float
-        How many items come out of those held by at least so many users, and of those between two
+        How many items come out of those held by at least this many users, and of those between two
         numbers of holders.
     """
 

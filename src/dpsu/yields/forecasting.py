@@ -54,7 +54,7 @@ Points = tuple[Point, ...]
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected yields of a plan and of the other mechanisms. Public: it touched no private data.
+    """Expected yields of a plan and of other mechanisms. Public: it touched no confidential data.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ def forecast(
     mechanisms: Sequence[str | Mechanism] | None = None,
     progress: bool | Steps | None = None,
 ) -> Forecast:
-    """Forecast how many items a release would yield, before any private data is touched.
+    """Forecast how many items a release would yield, before any confidential data is touched.
 
     Users are made up by Zipf's law, or taken from a public corpus; the plan and all other
     mechanisms are then tried on them, at this and other epsilons and sizes of sets.
@@ -171,7 +171,7 @@ def forecast(
         What is planned, made by :func:`dpsu.plan`. A prior and public items are not taken into
         account.
     users : int, optional
-        Expected number of users. With `profile`, at most so many users of the corpus are used.
+        Expected number of users. With `profile`, at most this many users of the corpus are used.
     items_per_user : float, optional
         Expected number of different items of a user, on average; set sizes are log-normal.
     zipf : float, optional
@@ -181,7 +181,7 @@ def forecast(
         Number of different items that exist; 200,000 by default.
     profile : path, frame or mapping, optional
         Instead of made-up users: a PUBLIC corpus that resembles the data, in any form that
-        :func:`dpsu.release` takes. Never the private data itself.
+        :func:`dpsu.release` takes. Never the confidential data itself.
     mechanisms : list of str or Mechanism, optional
         Mechanisms to compare with; by default all, with the `max_items` of the plan where it was
         given.
@@ -195,7 +195,7 @@ def forecast(
 
     Privacy
     -------
-    A function of public parameters: it touches no private data and spends nothing.
+    A function of public parameters: it touches no confidential data and spends nothing.
 
     Cost
     ----
@@ -381,15 +381,17 @@ def _findings_of(made: Forecast, typed_size: bool) -> list[Finding]:
 def _nothing_comes_out(made: Forecast) -> Finding:
     """Enough users for one item, but their weight is spread over too many."""
     planned = made.planned
-    told = (
+    message = (
         f"at epsilon={planned.epsilon:g}, delta={made.plan.privacy.delta:g} {planned.mechanism} is "
         f"expected to release {planned.released:.2g} items of users={made.profile.users:,}"
     )
     enough = [p for p in made.by_epsilon if p.planned and p.released >= NOTHING]
     if enough:
         first = min(enough, key=lambda point: point.epsilon)
-        return Finding(True, f"{told}. Try epsilon={first.epsilon:g} ({first.released:,.0f} items)")
-    return Finding(True, f"{told}. It takes more users, or a much larger epsilon")
+        return Finding(
+            True, f"{message}. Try epsilon={first.epsilon:g} ({first.released:,.0f} items)"
+        )
+    return Finding(True, f"{message}. It takes more users, or a much larger epsilon")
 
 
 def _better(made: Forecast, typed_size: bool) -> list[Finding]:

@@ -12,7 +12,7 @@ from numba import njit
 
 REDDIT_USERS = 223_388
 
-# Share of users holding at most so many distinct items. 1, 10, 50, 100 and 300 are Table 1 of
+# Share of users holding at most this many distinct items. 1, 10, 50, 100 and 300 are Table 1 of
 # the paper; 850 and 2000 are its "top 10 users contribute between 850 and 2000". 150 and 500 are
 # not in the paper: without them the straight lines overstate the upper tail, and the total is
 # 8.5 million (user, item) pairs rather than 8.0 million.
@@ -83,7 +83,7 @@ def _draw_rows(
 ) -> tuple[_Integers, _SmallIntegers, _SmallIntegers]:
     """Draw items with replacement for each user until it holds its number of distinct items.
 
-    Returns the user, the zero-based item rank and the local count of each row. `position` is the
+    Returns the user, the zero-based item rank and the repeats of each row. `position` is the
     last position of the stream `key` already used.
     """
     row_limit = sizes.sum()

@@ -45,11 +45,11 @@ class Profile:
     used_items: int
 
     def __str__(self) -> str:
-        told = f"{self.used_users:,} users with {self.used_pairs / self.used_users:.3g} items each"
+        text = f"{self.used_users:,} users with {self.used_pairs / self.used_users:.3g} items each"
         if self.zipf is None:
-            return f"public corpus of {told}, {self.used_items:,} different ones"
+            return f"public corpus of {text}, {self.used_items:,} different ones"
         law = f"by Zipf's law with exponent {self.zipf:g} from {self.vocabulary:,} items"
-        return f"{told} on average, drawn {law}; all made up"
+        return f"{text} on average, drawn {law}; all made up"
 
 
 def find_users(

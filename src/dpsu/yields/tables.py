@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BAR = 24
 NOT_PRIVATE = (
-    "NOT PRIVATE: for the data's owner only; do not publish. Options chosen by looking at this are "
+    "NOT PRIVATE: for the curator only; do not publish. Options chosen by looking at this are "
     "chosen by looking at the data."
 )
 FORECAST_HEAD = ("mechanism", "max_items", "released", "", "missing", "users needed")
@@ -119,15 +119,15 @@ def caveats(forecast: Forecast) -> list[str]:
         "users needed: items of fewer mostly stay back, items of more mostly come out.",
         f"Averages over coins and {keys}. Real data differ from any profile:",
         "trust the order of mechanisms and the size of a yield, not its digits.",
-        "No private data was touched.",
+        "No confidential data was touched.",
     ]
 
 
 def _in_words(point: Point) -> str:
-    told = f"about {amount(point.released)} items"
+    text = f"about {amount(point.released)} items"
     if point.needs is None:
-        return f"{told}: no item is more likely to come out than not"
-    return f"{told}; an item needs about {point.needs:,} users"
+        return f"{text}: no item is more likely to come out than not"
+    return f"{text}; an item needs about {point.needs:,} users"
 
 
 def _sweep(points: Sequence[Point], by: str) -> list[str]:

@@ -734,7 +734,7 @@ def test_no_items_are_explained(tmp_path: Path) -> None:
     needs = f"An item needs {-int(-weight // 1):,} users who hold it, to be released with "
     for told in (done.stderr, report.read_text()):
         assert "0 items released" in told
-        assert f"{needs}probability 0.5; docs/guides/nothing-came-out.md tells what" in told
+        assert f"{needs}probability 0.5; docs/guides/nothing-came-out.md says what" in told
     assert (Path(__file__).parents[3] / "docs" / "guides" / "nothing-came-out.md").exists()
     released_some = released(["a"])
     assert "nothing-came-out" not in released_some.report()

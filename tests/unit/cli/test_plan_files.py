@@ -284,7 +284,7 @@ def test_public_data_are_given_again_and_must_be_the_same(
     code, out, err = run("release", known, "--format", "csv", "--plan", file, "--public-items",
                          tmp_path / "link.txt")  # fmt: skip
     assert (code, out) == (2, "")
-    assert "--public-items is the file of the private data" in err
+    assert "--public-items is the file of the confidential data" in err
 
 
 def test_a_plan_in_python_takes_the_public_data_that_a_file_lacks() -> None:

@@ -353,7 +353,7 @@ def test_private_data_given_as_public_are_refused(tmp_path: Path) -> None:
             stdin=stdin, capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--public-items is the file of the private data" in done.stderr
+    assert "--public-items is the file of the confidential data" in done.stderr
 
 
 def test_floats_that_are_no_integers_are_no_users() -> None:

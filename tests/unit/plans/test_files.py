@@ -198,7 +198,7 @@ def test_a_private_file_is_no_public_one_whenever_it_was_planned(tmp_path: Path)
     path = tmp_path / "visits.csv"
     path.write_text("user,item\n" + "".join(f"{u},secret {u}\n" for u in range(50)))
     plan = dpsu.plan(epsilon=1, delta=1e-6, public_items=path)
-    with pytest.raises(dpsu.ParameterError, match="public_items is the file of the private data"):
+    with pytest.raises(dpsu.ParameterError, match="public_items is the file of the confidential"):
         dpsu.release(path, plan)
 
 
@@ -220,11 +220,11 @@ def test_a_design_cannot_be_exchanged_in_python_either() -> None:
         dataclasses.replace(plan, noisy_counts=quiet),
         dataclasses.replace(plan, privacy=dpsu.Privacy(0.5, 1e-6)),
     ):
-        with pytest.raises(dpsu.ParameterError, match="not what its mechanism and promise lead"):
+        with pytest.raises(dpsu.ParameterError, match="not what its mechanism and guarantee lead"):
             dpsu.release(VISITS, forged)
-        with pytest.raises(dpsu.ParameterError, match="not what its mechanism and promise lead"):
+        with pytest.raises(dpsu.ParameterError, match="not what its mechanism and guarantee lead"):
             dpsu.audit(forged, trials=4000)
     alone = dpsu.plan(epsilon=1, delta=1e-6, mechanism="weighted-gaussian")
     forged = dataclasses.replace(alone, design=other.design)
-    with pytest.raises(dpsu.ParameterError, match="not what its mechanism and promise lead"):
+    with pytest.raises(dpsu.ParameterError, match="not what its mechanism and guarantee lead"):
         dpsu.select(VISITS, [alone, forged])

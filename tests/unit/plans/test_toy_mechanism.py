@@ -26,7 +26,7 @@ from dpsu.privacy.curves import TruncatedLaplace
 class Toy(Mechanism):
     """Each user spreads weight 1 over its items, and the noise is more than it need be."""
 
-    toys: int = option(3, int, "At most so many toys of a user count.", low=1, high=1234)
+    toys: int = option(3, int, "At most this many toys count.", low=1, high=1234)
     caution: float = option(1.5, float, "Epsilon is divided by it.", low=1.25, high=8.5)
     name: ClassVar[str] = "toy"
     summary: ClassVar[str] = "weighted-laplace with more noise than it need have"
@@ -116,7 +116,7 @@ def test_the_command_line_knows_its_name_and_its_flags(toy: Path) -> None:
     assert "toy                weighted-laplace with more noise than it need have\n" in listed
     helped = " ".join(said(toy, COMMAND, "release", "--help").split())
     assert "|toy|auto]" in helped
-    count = "--toys INTEGER At most so many toys of a user count. From 1 to 1,234. (toy) Default 3."
+    count = "--toys INTEGER At most this many toys count. From 1 to 1,234. (toy) Default 3."
     assert count in helped
     assert (
         "--caution FLOAT Epsilon is divided by it. From 1.25 to 8.5. (toy) Default 1.5." in helped
@@ -146,10 +146,7 @@ for options in ({"toys": 0}, {"rounds": 2}):
 def test_the_reference_has_its_page(toy: Path) -> None:
     page = said(toy, REFERENCE)
     assert 'By its name, with all defaults: `mechanism="toy"`.' in page
-    assert (
-        "`toys` : int, default 3\n:   At most so many toys of a user count. From 1 to 1,234."
-        in page
-    )
+    assert "`toys` : int, default 3\n:   At most this many toys count. From 1 to 1,234." in page
     assert "`caution` : float, default 1.5\n:   Epsilon is divided by it. From 1.25 to 8.5." in page
 
 

@@ -168,7 +168,7 @@ def test_everything_is_there(seen: dpsu.Forecast) -> None:
     text = str(seen)
     assert "an item needs about" in text
     assert "sieve (planned)" in text
-    assert "No private data was touched" in text
+    assert "No confidential data was touched" in text
 
 
 def test_equal_profiles_give_equal_forecasts_and_json_goes_round(seen: dpsu.Forecast) -> None:

@@ -1,4 +1,4 @@
-"""What every mechanism is: a frozen object with options, which designs itself for a promise."""
+"""What every mechanism is: a frozen object with options, which designs itself for a guarantee."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OneShot:
 
 @dataclass(frozen=True)
 class Design:
-    """What a mechanism decides for a promise: everything but the data and the key.
+    """What a mechanism decides for a guarantee: everything but the data and the key.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Mechanism(Typed):
     noun : str
         What its probabilities are about.
     usual_items : int or None
-        Items per user to compare it with where nobody said how many, if it must be told.
+        Items per user to compare it with where nobody said how many, if it must be given one.
     """
 
     name: ClassVar[str]
@@ -114,7 +114,7 @@ class Mechanism(Typed):
         MECHANISMS[cls.name] = cls
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
-        """Policy and curve, or rounds, that keep this promise, each with the name of its proof."""
+        """Policy and curve, or rounds, that keep this guarantee, and the names of proofs."""
         raise NotImplementedError
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
@@ -214,7 +214,7 @@ def spread_over(weight: float, most: int | None, root: bool, bound: str = "") ->
 
 def max_items(default: int | None, usual: str = "") -> Any:
     """How many items of a user count."""
-    what = "At most so many items of a user count; choose it without looking at the data."
+    what = "Count at most this many items of a user; choose it without looking at the data."
     return option(default, int, what, low=1, high=LARGEST_MAX_ITEMS, usual=usual)
 
 
@@ -245,7 +245,7 @@ class WithMinUsers(Mechanism):
     min_users: int | None = option(
         None,
         int,
-        "Never release an item of fewer users; items need as much more weight.",
+        "Never release an item held by fewer users; raises the weight needed accordingly.",
         low=1,
         high=LARGEST_MIN_USERS,
     )
@@ -263,8 +263,8 @@ class WithPrior(Mechanism):
     prior: Any = option(
         None,
         object,
-        "Public data, item -> number of holders or frequency: a table with a column named as the "
-        "private one, or 'item', and one of numbers; or wordfreq:en. It decides which items a "
+        "Public data, item -> number of holders or frequency: a table with a column named as that "
+        "of items, or 'item', and one of numbers; or wordfreq:en. It decides which items a "
         "user keeps or spends on.",
     )
 

@@ -34,7 +34,7 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
     Korolova et al. 2009, Wilson et al. 2020. It always needs `max_items`.
     """
 
-    max_items: int | None = max_items(None)
+    max_items: int | None = max_items(None, "none (it is required)")
     name: ClassVar[str] = "count-laplace"
     summary: ClassVar[str] = (
         "one count per item and user, Laplace noise (Korolova et al., Wilson et al.)"

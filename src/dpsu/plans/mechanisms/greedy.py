@@ -44,13 +44,13 @@ class Greedy(Published, WithCutoff, WithMinUsers, WithPrior):
     fractional cutoff or `alpha` by truncated Laplace noise. As published it is not private.
     """
 
-    max_items: int | None = max_items(None)
+    max_items: int | None = max_items(None, "all items")
     passes: int = passes()
     order: str | None = option(
         None,
         str,
-        "How a user chooses: by how often it holds an item (default), by the prior (most popular, "
-        "the default where one is given, or scarcest that can be filled), or by a hash.",
+        "How a user chooses: by how often the user holds an item (default), by the prior (most "
+        "popular, the default where one is given, or scarcest that can be filled), or by a hash.",
         choices=ORDERS,
     )
     expected_users: int | None = option(

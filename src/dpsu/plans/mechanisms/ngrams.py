@@ -48,8 +48,8 @@ class NGrams(Mechanism):
     shares: tuple[float, ...] | None = option(
         None,
         object,
-        "Shares of the budget for lengths 1, 2, ...",
-        usual="1,2,2,...",
+        "Share of the budget for each length, beginning with 1.",
+        usual="1 for length 1 and 2 for every other",
         parse=_numbers,
     )
     spurious: float = option(

@@ -1,4 +1,4 @@
-"""Curves, cutoffs and splits of delta that several mechanisms of one pass share."""
+"""Curves, cutoffs and splits of delta that several one-shot mechanisms share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WithCutoff(Mechanism):
     )
 
     def check(self) -> None:
-        """Refuse to be told twice when an item is full."""
+        """Refuse two statements of when an item is full."""
         if self.alpha is not None and self.cutoff is not None:
             raise ParameterError(
                 "{alpha} and {cutoff} say the same thing twice; give one of them",
@@ -63,7 +63,7 @@ class WithCutoff(Mechanism):
 
 def passes() -> Any:
     """In how many passes users spend."""
-    what = "In how many passes users spend their budget."
+    what = "In how many passes users give out their weight."
     return option(1, int, what, low=1, high=LARGEST_PASSES)
 
 

@@ -44,7 +44,7 @@ FEWEST_USERS = 1000
 class PolicyLaplace(Published, WithCutoff, WithMinUsers, WithPrior):
     """Users in turn raise items that still need it; Laplace noise, truncated when tight."""
 
-    max_items: int | None = max_items(None)
+    max_items: int | None = max_items(None, "all items")
     passes: int = passes()
     name: ClassVar[str] = "policy-laplace"
     summary: ClassVar[str] = (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpsu.inputs.columns import Items
     from dpsu.inputs.tokens import Tokens
 
-# N-grams of several tokens make large sets; so many of them serve long texts and cost short ones
+# N-grams of several tokens make large sets; this many of them serve long texts and cost short ones
 # one percent (benchmarks/texts.py).
 USUAL_ITEMS, USUAL_NGRAMS = 300, 1000
 SCOUTED = 3000
@@ -31,21 +31,22 @@ SCOUTED = 3000
 
 @dataclass(frozen=True, kw_only=True)
 class Sieve(Mechanism):
-    """Many small rounds, each steering the next: releases most of all, in parallel."""
+    """Many small rounds, each steering the next: releases most where users hold many items."""
 
     max_items: int | None = max_items(None, "300 (1000 for n-grams of several tokens)")
     rounds: int = rounds(14)
     scout_items: int | None = option(
         None,
         int,
-        "So many items of a user are scouted before it decides on max_items of them; 0 for none.",
+        "Consider this many items per user first, then keep max_items of them; 0 to skip.",
         low=0,
         high=LARGEST_MAX_ITEMS,
         usual="3000",
     )
     name: ClassVar[str] = "sieve"
     summary: ClassVar[str] = (
-        "many small rounds, each steering the next; releases most; parallel; the default"
+        "many small rounds, each steering the next; releases most where users hold more than a few "
+        "items; parallel; the default"
     )
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
@@ -86,10 +87,15 @@ class Sieve(Mechanism):
         """Noise, and of every round its share and boundary."""
         sieve = design.selection
         facts = [("noise scale", f"{sieve.sigma:.6g} / sqrt(share of a round)")]
+        first = 1
         names = ["scouting", "deciding"][-len(sieve.phases) :]
         for name, phase in zip(names, sieve.phases, strict=True):
-            rounds = zip(phase.shares, phase.boundary, strict=True)
-            numbers = ", ".join(f"{share:.4f} > {bound:.4g}" for share, bound in rounds)
-            sets = f"{phase.max_items:,} items per user, weights at most {phase.cap:g} to 1"
-            facts.append((name, f"at most {sets}; share > boundary: {numbers}"))
+            cap = f"cap {phase.cap:g} (up to 1 for users with few items)"
+            rounds = enumerate(zip(phase.shares, phase.boundary, strict=True), first)
+            numbers = "; ".join(
+                f"round {number}: share {share:.4f}, boundary {boundary:.4g}"
+                for number, (share, boundary) in rounds
+            )
+            facts.append((name, f"at most {phase.max_items:,} items per user, {cap}; {numbers}"))
+            first += len(phase.shares)
         return facts

@@ -34,7 +34,7 @@ class Sips(Published):
     )
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
-        """Rounds whose budgets add up to the promise."""
+        """Rounds whose budgets add up to the guarantee."""
         sips, split = design_sips(
             privacy.epsilon,
             privacy.delta,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class WeightedLaplace(Published, WithMinUsers, WithPrior):
     """Each user spreads weight 1 over its items; Laplace noise, truncated when tight."""
 
-    max_items: int | None = max_items(None)
+    max_items: int | None = max_items(None, "all items")
     name: ClassVar[str] = "weighted-laplace"
     summary: ClassVar[str] = "each user spreads weight 1 over its items, Laplace noise"
 

@@ -24,7 +24,7 @@ def comparison_page(comparison: Comparison) -> str:
     body += [figures([plot for plot in plots if plot.xs], "Mechanisms in the plots"), _explained()]
     body.append(warning.replace(' role="alert"', ""))
     return page(
-        title="NOT PRIVATE: mechanisms compared on private data",
+        title="NOT PRIVATE: mechanisms compared on confidential data",
         lead=f"Each mechanism alone would be ({privacy.epsilon:g}, {privacy.delta:.4g})-"
         "differentially private; this page is not. It names no item.",
         body="\n".join(body),
@@ -103,9 +103,9 @@ def _bands(comparison: Comparison) -> Plot:
 
 
 def _explained() -> str:
-    told = (
+    text = (
         "released: expected number of items; missing: part of all (user, item) pairs whose items "
         "stay back; users needed: items of fewer mostly stay back, items of more mostly come out; "
         "of bound: part of what any private mechanism that outputs held items could release."
     )
-    return f'<p class="small">{escape(told)}</p>'
+    return f'<p class="small">{escape(text)}</p>'

@@ -33,11 +33,11 @@ def forecast_page(forecast: Forecast) -> str:
     body.append(figures([plot for plot in plots if plot.lines], "Mechanisms in the plots"))
     body.append(_mechanisms(forecast, series))
     body.append(f"<section><h2>The plan in words</h2><pre>{escape(str(plan))}</pre></section>")
-    told = " ".join(caveats(forecast))
-    body.append(f'<section><h2>How to read this</h2><p class="small">{escape(told)}</p></section>')
+    text = " ".join(caveats(forecast))
+    body.append(f'<section><h2>How to read this</h2><p class="small">{escape(text)}</p></section>')
     return page(
         title=f"Forecast: {planned.mechanism} at epsilon {plan.privacy.epsilon:g}",
-        lead=f"For {forecast.profile}. No private data was touched, and no budget was spent.",
+        lead=f"For {forecast.profile}. No confidential data was touched, and no budget was spent.",
         body="\n".join(body),
         footer=f"Made by dpsu {__version__} from public parameters only.",
         series=series,

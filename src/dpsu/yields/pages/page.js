@@ -15,7 +15,7 @@
     return made;
   }
 
-  function told(value, plot) {
+  function spelled(value, plot) {
     if (plot.percent) return (100 * value).toFixed(1) + " %";
     if (value > 0 && value < 0.01) return "<0.01";
     return value.toLocaleString("en-US", { maximumFractionDigits: value < 10 ? 2 : 0 });
@@ -117,7 +117,7 @@
         const row = document.createElement("span"), name = document.createElement("i");
         name.textContent = line.name;
         name.style.color = `var(--s${styles.get(line.name).color})`;
-        row.append(name, told(line.ys[at], plot));
+        row.append(name, spelled(line.ys[at], plot));
         tip.appendChild(row);
       }
       const frame = holder.parentElement.getBoundingClientRect();

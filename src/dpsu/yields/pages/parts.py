@@ -117,10 +117,10 @@ def facts(listed: Sequence[tuple[str, str, str]]) -> str:
     return f'<dl class="facts">{"".join(parts)}</dl>'
 
 
-def figures(plots: Sequence[Plot], told: str) -> str:
+def figures(plots: Sequence[Plot], text: str) -> str:
     """Places for the plots, each with its numbers as a table."""
     parts = [
-        f'<div class="controls" id="controls" role="group" aria-label="{escape(told)}"></div>',
+        f'<div class="controls" id="controls" role="group" aria-label="{escape(text)}"></div>',
         '<noscript><p class="small">Plots need JavaScript; the tables do not.</p></noscript>',
         '<div class="plots">',
     ]
