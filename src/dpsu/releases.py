@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -165,7 +166,10 @@ def release(
 
 def _refuse_same(data: Any, *public: Any) -> None:
     """Refuse private data that are also given as public: all of them would be released."""
-    if any(given is data and given is not None for given in public):
+    if isinstance(data, (str, os.PathLike)):
+        # Names of files are compared by the files themselves.
+        return
+    if any(given is data for given in public):
         raise ParameterError("the private data are also given as public data; give public data")
 
 
