@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.few_items import made_up
+from dpsu.contributions import order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import read
-from dpsu.policies import order
 from dpsu.randomness.keys import Key
 from dpsu.rounds.sieve import Steering, design_sieve
 from dpsu.yields.made_up import reddit_like

@@ -34,9 +34,9 @@ import dpsu
 from dpsu.contributions.grouped import arrange
 from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
+from dpsu.engines.estimates import estimate
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
-from dpsu.plans.auto import estimate
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.planning import make_plan
 from dpsu.privacy.curves import Optimal

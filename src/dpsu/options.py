@@ -163,7 +163,8 @@ def number(
             flags,
             **{name: value},
         )
-    return given
+    # Minus zero is zero, and is not to be spelled otherwise.
+    return given + 0.0
 
 
 def _float(value: object) -> float:
@@ -201,7 +202,8 @@ def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = N
         raise ParameterError(
             f"{{{name}}} is not one of {', '.join(choices)}", flags, **{name: value}
         )
-    return value
+    # The word itself: a member of an enumeration equals it, and prints as something else.
+    return choices[list(choices).index(value)]
 
 
 def flag(name: str, value: object, *, flags: Flags = None) -> bool:

@@ -7,28 +7,14 @@ and none reads before it has charged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpsu.engines.one_machine import Found, Report
 from dpsu.errors import warn
 from dpsu.ledger.spending import Spending
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, new_run
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Report = Callable[[str, int], None]
-
-
-@dataclass(frozen=True, repr=False)
-class Found:
-    """What an engine found: items, and noisy counts where the plan has them."""
-
-    plan: Plan
-    items: pa.Array
-    counts: pa.Array | None = None
 
 
 def carry_out(
@@ -65,11 +51,11 @@ def carry_out(
         # Without a ledger, reading tells the same a moment later, and nothing is lost.
         check()
     started = new_run(spending.dataset)
-    with spending.charged(plan, run=started.id, choice=choice):
+    with spending.charged(plan, run=started.id, choice=choice) as number:
         report("reading", 0)
     found = run(key)
     released = Release(found.plan, found.items, found.counts, _known_share(found), started)
-    spending.returned()
+    spending.returned(number)
     return released
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpsu.engines.one_machine import OneMachine, refuse_too_dear
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
-from dpsu.pipeline import Found, Report, carry_out
-from dpsu.plans.auto import Auto, Hints
+from dpsu.pipeline import carry_out
+from dpsu.plans.auto import Auto
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -26,11 +27,6 @@ from dpsu.plans.planning import (
 from dpsu.privacy.guarantee import Privacy
 from dpsu.results import Release
 from dpsu.showing.progress import Stages, stages
-
-if TYPE_CHECKING:
-    from dpsu.contributions.pairs import Pairs
-    from dpsu.randomness.keys import Key
-    from dpsu.runtime.memory import Memory
 
 
 def release(
@@ -135,6 +131,7 @@ def release(
     flag("strict", strict)
     memory = Memory(parse_size(memory_limit))
     shown = stages(progress)
+    _refuse_same(data, public_items, getattr(mechanism, "prior", None), prior)
     estimating = mechanism if isinstance(mechanism, Auto) and mechanism.budget else None
     plan = planned(
         plan,
@@ -152,18 +149,24 @@ def release(
     if estimating is not None:
         # What estimates choose may make use of what the plan before them did not.
         read = items_of(DEFAULT_ITEM if item is None else item)
-        _refuse_too_dear(estimating, plan)
+        refuse_too_dear(estimating, plan)
     source = Source(data, plan.user, read, format, strict)
     source.refuse_public(plan.knowledge.paths)
     with shown as report:
         return carry_out(
             plan,
             check=source.check,
-            run=_Local(plan, source, memory, report, estimating).run,
+            run=OneMachine(plan, source, memory, report, estimating).run,
             spending=spending,
             report=report,
             choice=None if estimating is None else Auto.name,
         )
+
+
+def _refuse_same(data: Any, *public: Any) -> None:
+    """Refuse private data that are also given as public: all of them would be released."""
+    if any(given is data and given is not None for given in public):
+        raise ParameterError("the private data are also given as public data; give public data")
 
 
 def planned(
@@ -228,20 +231,6 @@ def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, 
     return with_public_data(plan, prior=prior, public_items=public_items, item=item)
 
 
-def _price(auto: Auto, plan: Plan) -> tuple[float, float]:
-    """What estimates cost, of the plan's numbers, which are Python's: NumPy's have fewer digits."""
-    assert auto.budget is not None
-    return auto.budget * plan.privacy.epsilon, auto.budget * plan.privacy.delta
-
-
-def _refuse_too_dear(auto: Auto, plan: Plan) -> None:
-    """Refuse estimates that leave nothing for the selection, before they are charged."""
-    hints = Hints(None, None, *_price(auto, plan))
-    Plan.derived(
-        plan.privacy, plan.mechanism, plan.user, plan.item, counts=plan.counts, hints=hints
-    )
-
-
 def _instead(given: object) -> str:
     """What to do with what stands in the place of a plan."""
     if isinstance(given, (int, float)):
@@ -249,76 +238,3 @@ def _instead(given: object) -> str:
     if isinstance(given, (Mechanism, Auto)):
         return "give it by its name: mechanism=..., with epsilon and delta"
     return "give what dpsu.plan returned, or dpsu.Plan.from_json(text)"
-
-
-class _Local:
-    """A release on this machine."""
-
-    def __init__(
-        self, plan: Plan, source: Source, memory: Memory, report: Report, estimating: Auto | None
-    ) -> None:
-        self._plan, self._source, self._memory = plan, source, memory
-        self._report, self._estimating = report, estimating
-        self._read = 0
-
-    def run(self, key: Key) -> Found:
-        """Read the data, and choose items of them."""
-        from dpsu.runtime.compiling import when_compiling
-
-        with when_compiling(lambda: self._report("compiling", 0)):
-            return self._of_texts(key) if self._plan.by_length else self._of_pairs(key)
-
-    def _of_pairs(self, key: Key) -> Found:
-        from dpsu.engines import local
-
-        plan, auto = self._plan, self._estimating
-        pairs = self._source.pairs(
-            key,
-            with_repeats=plan.order == "repeats" or auto is not None,
-            memory=self._memory,
-            progress=self._tick,
-        )
-        if auto is not None:
-            plan = self._chosen(auto, pairs, key)
-        known = plan.knowledge
-        items = local.run(
-            plan,
-            pairs,
-            key,
-            prior=known.prior,
-            public=known.public_items,
-            memory=self._memory,
-            progress=self._report,
-        )
-        noisy = None
-        if plan.noisy_counts is not None:
-            noisy = local.count(plan, pairs, items, key, memory=self._memory)
-        return Found(plan, items, noisy)
-
-    def _of_texts(self, key: Key) -> Found:
-        from dpsu.engines import local_texts
-
-        assert self._plan.text is not None
-        corpus = self._source.corpus(self._plan.text, key, self._tick)
-        items = local_texts.run(self._plan, corpus, key, self._memory, self._report)
-        return Found(self._plan, items)
-
-    def _chosen(self, auto: Auto, pairs: Pairs, key: Key) -> Plan:
-        from dpsu.plans.auto import estimate
-
-        plan = self._plan
-        hints = estimate(pairs, key, *_price(auto, plan), memory=self._memory)
-        return make_plan(
-            plan.privacy,
-            auto,
-            plan.user,
-            self._source.item,
-            counts=plan.counts or False,
-            public_items=plan.knowledge.public_items,
-            insecure_seed=plan.insecure_seed,
-            hints=hints,
-        )
-
-    def _tick(self, rows: int) -> None:
-        self._read += rows
-        self._report("reading", self._read)

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpsu.engines.one_machine import Found
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items
 from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, number
-from dpsu.pipeline import Found, carry_out
+from dpsu.pipeline import carry_out
 from dpsu.plans.plan import Plan, Selected
 from dpsu.plans.planning import with_public_data
 from dpsu.privacy.guarantee import Privacy

@@ -14,7 +14,7 @@ from dpsu.plans.mechanisms import Mechanism
 from dpsu.releases import release
 from dpsu.results import Release
 from dpsu.runtime.extras import load
-from dpsu.text.source import Split
+from dpsu.text.spec import Split
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +65,9 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Privacy
     -------
     `vocabulary_`, `release_` and a pickle of the estimator are (epsilon, delta)-differentially
-    private. Every `fit` spends epsilon and delta again. What `transform` returns is computed from
-    the texts it is given and reveals as much as they do.
+    private. Every `fit` spends epsilon and delta again. It checks that texts are texts before it is
+    charged, and tells nobody but its caller. What `transform` returns is computed from the texts it
+    is given and reveals as much as they do.
 
     Cost
     ----

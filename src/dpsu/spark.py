@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dpsu.engines.one_machine import Found
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
-from dpsu.pipeline import Found, carry_out
+from dpsu.pipeline import carry_out
 from dpsu.plans.auto import FLAGS, Auto
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
@@ -154,6 +155,7 @@ def release(
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
     from dpsu.engines.spark import query as engine
+    from dpsu.inputs.reading import refuse_same_files
 
     spending = Spending.of(ledger)
     flag("strict", strict)
@@ -188,6 +190,8 @@ def release(
 
     # Names and types are in the schema: what they rule out costs nothing, ledger or not.
     engine.rows_of(df, chosen, known.public_items)
+    if known.paths:
+        refuse_same_files(engine.files_of(df), known.paths)
     with shown as report:
         released = carry_out(chosen, check=lambda: None, run=run, spending=spending, report=report)
     return SparkRelease(released, df.sparkSession)

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.plans.mechanisms import calibrated
+from dpsu.plans.mechanisms import one_shot
 from dpsu.privacy import binomial, joint
 from dpsu.privacy.curves import TruncatedLaplace
 from tests.support import flat
@@ -112,7 +112,7 @@ def test_an_understated_delta_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, epsilon: float, delta: float, sensitivity: float = 1.0) -> None:
             super().__init__(epsilon, min(0.5, 2.718 * delta), sensitivity)
 
-    monkeypatch.setattr(calibrated, "TruncatedLaplace", Lax)
+    monkeypatch.setattr(one_shot, "TruncatedLaplace", Lax)
     assert not dpsu.audit(
         dpsu.plan(epsilon=1.0, delta=0.05, mechanism="policy-laplace"), trials=20_000
     ).passed

@@ -217,7 +217,7 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
         asked.extend([epsilon, delta])
         return gaussian_scale(epsilon, delta)
 
-    monkeypatch.setattr("dpsu.plans.auto.gaussian_scale", watched)
+    monkeypatch.setattr("dpsu.engines.estimates.gaussian_scale", watched)
     dpsu.release(data, epsilon=short[0], delta=short[1], mechanism=dpsu.Auto(budget=0.5))  # type: ignore[arg-type]
     assert asked
     assert all(type(number) is float for number in asked)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpsu
@@ -81,3 +83,11 @@ def test_nothing_of_spark_is_imported_unasked() -> None:
     code = "import sys, dpsu, dpsu.spark, dpsu.cli; print('pyspark' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
+
+
+def test_a_file_of_private_data_is_no_public_one(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "private rows.parquet"
+    pq.write_table(pa.table({"user": ["a", "b"], "item": ["secret a", "secret b"]}), path)
+    frame = spark.read.parquet(str(path))
+    with pytest.raises(dpsu.ParameterError, match="public_items is the file of the private data"):
+        dpsu.spark.release(frame, epsilon=1, delta=1e-6, public_items=path)

@@ -65,14 +65,18 @@ def release_on_spark(
     if not files:
         raise ParameterError("--engine spark reads FILE..., not --source and --query")
     import dpsu.spark
+    from dpsu.cli.sources import files_read
     from dpsu.engines.spark.query import failing_quietly, refuse_what_spark_cannot
     from dpsu.engines.spark.reading import open_frame
     from dpsu.engines.spark.session import open_session
+    from dpsu.inputs.reading import refuse_same_files
 
     if options.pop("memory_limit"):
         raise ParameterError("{memory_limit} is for one machine, not for Spark", memory_limit=...)
+    chosen = dpsu.plan(**made) if "plan" not in made else made["plan"]
+    refuse_same_files(files_read(files, None, None), chosen.knowledge.paths)
     # Before Java starts: what a plan alone can get wrong.
-    refuse_what_spark_cannot(dpsu.plan(**made) if "plan" not in made else made["plan"])
+    refuse_what_spark_cannot(chosen)
     master, format_ = options.pop("master") or DEFAULT_MASTER, options.pop("format")
     settings = dict(_setting(text) for text in options.pop("spark_conf"))
     # About versions of pandas, which is not used; the caller restores what is shown.

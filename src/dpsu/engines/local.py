@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions import bounding
+from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.pairs import Pairs
@@ -22,7 +22,6 @@ from dpsu.errors import DataError
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
-from dpsu.policies import order
 from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.rounds import NGramRounds

@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.contributions import bounding
+from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import arrange
 from dpsu.contributions.ids import Ids, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.plans.plan import Plan
-from dpsu.policies import order
 from dpsu.policies.passes import Progress, no_progress
 from dpsu.policies.weighted import Weighted
 from dpsu.randomness.keys import Key

@@ -56,7 +56,8 @@ class Users(Typed):
 
     def check(self) -> None:
         """Refuse names that are not text."""
-        check_names(user=self.columns)
+        check_names(needed=True, user=self.columns)
+        object.__setattr__(self, "columns", plain_name(self.columns))
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,10 @@ class Items(Typed):
 
     def check(self) -> None:
         """Refuse names that are not text."""
-        check_names(item=self.columns, repeats=self.repeats)
+        check_names(needed=True, item=self.columns)
+        check_names(repeats=self.repeats)
+        object.__setattr__(self, "columns", plain_name(self.columns))
+        object.__setattr__(self, "repeats", plain_name(self.repeats))
 
     @property
     def name(self) -> str:
@@ -107,10 +111,17 @@ class Items(Typed):
         return str(self.columns)
 
 
-def check_names(**names: Any) -> None:
-    """Refuse names that are not text; an option that is None names nothing."""
+def plain_name(name: Any) -> Any:
+    """A name as plain text: a member of an enumeration equals one, and prints as another."""
+    if name is None or isinstance(name, DefaultName):
+        return name
+    return str.__str__(name)
+
+
+def check_names(*, needed: bool = False, **names: Any) -> None:
+    """Refuse names that are not text; an option that is None names nothing, unless it must."""
     for purpose, name in names.items():
-        if name is not None and not isinstance(name, str):
+        if (name is not None or needed) and not isinstance(name, str):
             raise column_error(
                 f"{{{purpose}}} must be the name of a column as text, not {_other(name)}",
                 **{purpose: ...},

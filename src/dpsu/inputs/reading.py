@@ -20,7 +20,7 @@ from dpsu.inputs.formats import STDIN
 from dpsu.inputs.sql import Query
 from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
-from dpsu.text.source import Split, TextSource
+from dpsu.text.spec import Split, TextSpec
 
 # Frames are interned in slices of this many rows, so that intermediate arrays stay small.
 ROWS_AT_ONCE = 1 << 21
@@ -37,7 +37,7 @@ def read(
     key: Key,
     format: str | None = None,
     memory: Memory | None = None,
-    text: TextSource | None = None,
+    text: TextSpec | None = None,
     tokenizer: str | Split | None = None,
     types: Types = (None, None),
 ) -> Rows:
@@ -61,7 +61,7 @@ def read(
 def read_texts(
     data: Any,
     user: str,
-    text: TextSource,
+    text: TextSpec,
     *,
     key: Key,
     format: str | None = None,
@@ -82,7 +82,8 @@ def wanted(
 ) -> list[Column]:
     """The columns that are read; `texts` says that the second is text, not items."""
     option = "text" if texts else "item"
-    check_names(**{"user": user, option: item, "repeats": repeats})
+    typed: dict[str, Any] = {"user": user, option: item, "repeats": repeats}
+    check_names(**typed)
     columns = [Column(user, "user", types[0]), Column(item, option, types[1])]
     columns += [] if repeats is None else [Column(repeats, "repeats")]
     names = [column.name for column in columns]
@@ -151,12 +152,21 @@ def _refuse_kind(data: Any) -> None:
     )
 
 
-def refuse_private_as_public(data: Any, format: str | None, **public: Any) -> None:
-    """Refuse a file of data that is also given as public: all of it would be released."""
-    named = {name: given for name, given in public.items() if isinstance(given, (str, os.PathLike))}
+def refuse_private_as_public(
+    data: Any, format: str | None, public: Iterable[tuple[str, Any]]
+) -> None:
+    """Refuse a file of private data that is also given as public: all of it would be released."""
+    named = list(public)
     paths = _paths(data) if named else []
-    private = [_identity(path) for path in files.expand(paths, format)]
-    for name, given in named.items():
+    refuse_same_files(files.expand(paths, format), named)
+
+
+def refuse_same_files(
+    files_read: Iterable[str | os.PathLike[str]], public: Iterable[tuple[str, Any]]
+) -> None:
+    """Refuse public data from a file that is among those with private data, by any name."""
+    private = [_identity(path) for path in files_read]
+    for name, given in public:
         found = _identity(given)
         if found is not None and found in private:
             raise ParameterError(

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.text.source import FunctionName
+from dpsu.text.spec import FunctionName
 
 if TYPE_CHECKING:
     from dpsu.contributions.pairs import Pairs
     from dpsu.randomness.keys import Key
     from dpsu.runtime.memory import Memory
     from dpsu.text.corpus import Corpus
-    from dpsu.text.source import TextSource
+    from dpsu.text.spec import TextSpec
 
 Progress = Callable[[int], None]
 
@@ -56,7 +56,7 @@ class Source:
         """Refuse a file of data that is also given as public: it would come out whole."""
         from dpsu.inputs.reading import refuse_private_as_public
 
-        refuse_private_as_public(self.data, self.format, **dict(paths))
+        refuse_private_as_public(self.data, self.format, paths)
 
     def pairs(
         self,
@@ -86,7 +86,7 @@ class Source:
         )
         return intern(rows, strict=self.strict, memory=memory, progress=progress)
 
-    def corpus(self, text: TextSource, key: Key, progress: Progress = lambda texts: None) -> Corpus:
+    def corpus(self, text: TextSpec, key: Key, progress: Progress = lambda texts: None) -> Corpus:
         """All texts as tokens. PRIVATE."""
         from dpsu.inputs.reading import read_texts
         from dpsu.text.corpus import read_corpus

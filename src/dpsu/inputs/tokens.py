@@ -6,9 +6,9 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import DEFAULT_ITEM, check_names
+from dpsu.inputs.columns import DEFAULT_ITEM, check_names, plain_name
 from dpsu.options import Typed, option
-from dpsu.text.source import WORDS, Split, TextSource, parse_lengths, tokenizer_name
+from dpsu.text.spec import WORDS, Split, TextSpec, parse_lengths, tokenizer_name
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class Tokens(Typed):
         """Make a range of the lengths, and refuse what no tokenizer is."""
         if self.column is None:
             raise ParameterError("{text} is missing: name the column of texts", text=...)
-        check_names(text=self.column, item=self.name)
+        check_names(needed=True, text=self.column, item=self.name)
+        for name in ("column", "name"):
+            object.__setattr__(self, name, plain_name(getattr(self, name)))
         object.__setattr__(self, "ngrams", parse_lengths(self.ngrams))
         if self.tokenizer is None:
             object.__setattr__(self, "tokenizer", WORDS)
@@ -81,9 +83,9 @@ class Tokens(Typed):
         return chosen
 
     @property
-    def source(self) -> TextSource:
+    def source(self) -> TextSpec:
         """The column, what the plan calls the tokenizer, and the lengths."""
-        return TextSource(self.column, tokenizer_name(self.tokenizer), *self.ngrams)
+        return TextSpec(self.column, tokenizer_name(self.tokenizer), *self.ngrams)
 
     @property
     def lengths(self) -> str:

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from dpsu.errors import LedgerError, ParameterError
 from dpsu.ledger.accounting import Balance, Cost, Total, spent_of, total
 from dpsu.plans.plan import Plan
+from dpsu.plans.written import unique
 from dpsu.privacy.guarantee import (
     LARGEST_DELTA,
     LARGEST_EPSILON,
@@ -268,7 +269,7 @@ class _ContentError(Exception):
 
 def _facts(content: str) -> dict[str, Any]:
     try:
-        facts = json.loads(content, parse_constant=_no_number)
+        facts = json.loads(content, parse_constant=_no_number, object_pairs_hook=unique)
     except (ValueError, RecursionError):
         raise _ContentError("is not JSON") from None
     if not isinstance(facts, dict) or not isinstance(facts.get("kind"), str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,20 @@ class Spending:
         self._open: list[int] = []
         self._unmarked = False
         self._kept_open = False
+        # Several threads may release under one name; each closes what it charged.
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is running here is not running wherever the copy goes.
+        kept = {name: value for name, value in vars(self).items() if name != "_lock"}
+        return kept | {"_open": [], "_unmarked": False, "_kept_open": False}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Spending:
+        return self
 
     @classmethod
     def of(cls, ledger: Any) -> Spending:
@@ -73,19 +88,21 @@ class Spending:
             cost = Cost(plan.privacy)
         facts = facts_of(cost, run, plan if choice is None else None, choice)
         number = self._ledger.charge(self.dataset, self._budget, cost, facts)
-        self._open.append(number)
+        with self._lock:
+            self._open.append(number)
         return number
 
     @contextmanager
-    def charged(self, plan: Plan, *, run: str, choice: str | None = None) -> Iterator[None]:
+    def charged(self, plan: Plan, *, run: str, choice: str | None = None) -> Iterator[int | None]:
         """Charge a release, then do what comes before its first row; reading begins afterwards.
 
-        Nothing inside may look at any row. If it fails, the release ends without having read
-        anything, and its charge is made void, on record with the kind of the error.
+        It gives the number of the charge. Nothing inside may look at private data. If it fails, the
+        release ends without having read anything, and its charge is made void, on record with the
+        kind of the error.
         """
         number = self.charge(plan, run=run, choice=choice)
         try:
-            yield
+            yield number
         except BaseException as error:
             if self._ledger is not None and number is not None:
                 self._close(number, VOID, reason=type(error).__name__[:LONGEST_NAME])
@@ -96,15 +113,17 @@ class Spending:
         self._kept_open = True
         return self
 
-    def returned(self) -> None:
-        """Call it when a release is returned: all is out, unless the caller keeps this open."""
-        if not self._kept_open:
-            self.done()
+    def returned(self, number: int | None) -> None:
+        """Call it when a release is returned: it is out, unless the caller keeps this open."""
+        if number is not None and not self._kept_open:
+            self._close(number, DONE)
 
     def done(self) -> None:
         """Mark what was charged as done."""
-        while self._open:
-            self._close(self._open[0], DONE)
+        with self._lock:
+            charged = list(self._open)
+        for number in charged:
+            self._close(number, DONE)
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
         assert self._ledger is not None
@@ -115,7 +134,10 @@ class Spending:
             self._unmarked = True
             warn(f"a release stays on record as unfinished, and counts in full: {error}")
         finally:
-            self._open.remove(number)
+            with self._lock:
+                # A context that ended with an error has forgotten it.
+                if number in self._open:
+                    self._open.remove(number)
 
     def __enter__(self) -> Spending:
         return self.kept_open()
@@ -126,5 +148,9 @@ class Spending:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._kept_open = False
         if kind is None:
             self.done()
+        # What failed stays on record as it is, and is nothing that a later context could end.
+        with self._lock:
+            self._open.clear()

@@ -10,28 +10,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dpsu.errors import ParameterError
-from dpsu.options import Typed, option
+from dpsu.options import Typed, number, option, whole_number
 from dpsu.plans.mechanisms import Mechanism, mechanism
 from dpsu.plans.mechanisms.base import LARGEST_MAX_ITEMS
-from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
+from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON
 
-if TYPE_CHECKING:
-    from dpsu.contributions.pairs import Pairs
-    from dpsu.randomness.keys import Key
-    from dpsu.runtime.memory import Memory
-
-# Set sizes are summed up to these limits; the first counts users.
-LIMITS = (1, 20, 400)
-UNIT = 1 << 10
-NEARLY = 0.75
 ONE_ITEM = 1.15
 SURE_CUTOFF = 10_000
 USUAL_USERS = 50_000
 LARGE_EPSILON = 2.0
-PURPOSE = "set sizes"
 # What these options are called where they stand beside those of mechanisms.
 FLAGS = {"budget": "auto_budget", "items_per_user": "expected_items_per_user"}
 
@@ -122,6 +112,14 @@ class Hints:
     epsilon: float = 0.0
     delta: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.expected_users is not None:
+            whole_number("expected_users", self.expected_users, 0, 2**62)
+        if self.expected_items_per_user is not None:
+            number("expected_items_per_user", self.expected_items_per_user, 0.0, 1e18)
+        number("epsilon", self.epsilon, 0.0, LARGEST_EPSILON)
+        number("delta", self.delta, 0.0, LARGEST_DELTA)
+
 
 def choose(epsilon: float, hints: Hints) -> tuple[str, dict[str, Any]]:
     """Mechanism and options for users like these."""
@@ -136,37 +134,3 @@ def choose(epsilon: float, hints: Hints) -> tuple[str, dict[str, Any]]:
     if size < max(2.0, few):
         return ("greedy", {}) if large else ("policy-laplace", {})
     return "sieve", {"max_items": min(1000, max(300, round(30.0 * math.sqrt(size))))}
-
-
-def estimate(
-    pairs: Pairs, key: Key, epsilon: float, delta: float, *, memory: Memory | None = None
-) -> Hints:
-    """Noisy number of users and mean set size, from sums of set sizes up to public limits.
-
-    Every user adds at most 1 to each sum, as a part of the limit and in whole units, so that the l2
-    sensitivity is the square root of their number. The noise is exact and rounded; what is made of
-    the noisy sums is post-processing.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    from dpsu.contributions.grouped import arrange
-    from dpsu.contributions.ids import Ids
-    from dpsu.randomness.noise import Noise
-
-    orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
-    sizes = arrange(pairs, *orders, with_repeats=False, memory=memory).sizes
-    sums = np.array([int((np.minimum(sizes, most) * UNIT // most).sum()) for most in LIMITS])
-    places = Ids(pa.array([f"{most}" for most in LIMITS], pa.large_string()))
-    scale = ROUND_UP * math.sqrt(len(LIMITS)) * gaussian_scale(epsilon, delta)
-    noisy = (sums + Noise(key, places, PURPOSE).rounded(0, scale * UNIT)) / UNIT
-    users = float(noisy[0])
-    if users < 8.0 * scale:
-        # Too few to tell; who must choose without knowing chooses sieve.
-        return Hints(None, None, epsilon, delta)
-    means = [
-        max(1.0, float(total) * most / users) for total, most in zip(noisy, LIMITS, strict=True)
-    ]
-    # A mean near its limit says that the limit cut it off.
-    mean = means[1] if means[1] < NEARLY * LIMITS[1] else means[2]
-    return Hints(round(users), mean, epsilon, delta)

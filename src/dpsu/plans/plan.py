@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,18 +12,19 @@ from dpsu._version import __version__
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.options import number
+from dpsu.options import flag, number, whole_number
 from dpsu.plans import written
 from dpsu.plans.auto import Hints
 from dpsu.plans.counts import Counts, NoisyCounts
-from dpsu.plans.mechanisms import Design, Mechanism, OneShot
+from dpsu.plans.mechanisms import MECHANISMS, Design, Mechanism, OneShot
 from dpsu.policies import Policy
 from dpsu.privacy.curves import ReleaseCurve, weight_needed
-from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy
 from dpsu.rounds import Rounds
-from dpsu.text.source import TextSource
+from dpsu.text.spec import TextSpec
 
 PROBABILITIES = (0.5, 0.9, 0.99)
+SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class PublicKnowledge:
 
     entries: int
     sha256: str
+
+    def __post_init__(self) -> None:
+        whole_number("entries", self.entries, 0, 2**63)
+        if not isinstance(self.sha256, str) or not SHA256.fullmatch(self.sha256):
+            raise ParameterError("{sha256} is not a hash of 64 hexadecimal digits", sha256=...)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,15 @@ class Selected:
     delta: float
     tune_fraction: float | None
     proven: bool
+
+    def __post_init__(self) -> None:
+        whole_number("candidates", self.candidates, 1, 2**31)
+        number("expected_runs", self.expected_runs, 1.0, 1e6)
+        number("epsilon", self.epsilon, 0.0, LARGEST_EPSILON)
+        number("delta", self.delta, 0.0, LARGEST_DELTA)
+        if self.tune_fraction is not None:
+            number("tune_fraction", self.tune_fraction, 0.0, 1.0)
+        flag("proven", self.proven)
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +137,12 @@ class Plan:
         selected: Selected | None = None,
         **facts: Any,
     ) -> Plan:
-        """The plan that follows from a mechanism and a guarantee."""
+        """The plan that follows from a mechanism and a promise."""
+        if MECHANISMS.get(mechanism.name) is not type(mechanism):
+            raise ParameterError(
+                f"{type(mechanism).__name__} is not the mechanism {mechanism.name!r}; a class that "
+                "designs otherwise needs a name of its own"
+            )
         noisy = None if counts is None else counts.design(privacy)
         if not mechanism.counts and (noisy is not None or facts.get("public_items") is not None):
             raise ParameterError(
@@ -245,7 +266,7 @@ class Plan:
         return self.mechanism.by_length
 
     @property
-    def text(self) -> TextSource | None:
+    def text(self) -> TextSpec | None:
         """Which texts are read, and the lengths of n-grams; None where items have a column."""
         return self.mechanism.texts(self.item)
 
@@ -307,11 +328,14 @@ class Plan:
 
     def with_mechanism(self, mechanism: Mechanism, privacy: Privacy | None = None) -> Plan:
         """The same release by another mechanism."""
+        knowledge = self.knowledge
+        if getattr(mechanism, "prior", None) is None:
+            knowledge = replace(knowledge, prior=None)
         return Plan.derived(
             self.privacy if privacy is None else privacy, mechanism, self.user, self.item,
             counts=self.counts, public_items=self.public_items, hints=self.hints,
             tokenizer_file=self.tokenizer_file,
-            insecure_seed=self.insecure_seed, knowledge=self.knowledge,
+            insecure_seed=self.insecure_seed, knowledge=knowledge,
         )  # fmt: skip
 
     @property
@@ -329,7 +353,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan in plain values, as in its JSON."""
-        return self._decided() | {"derived": self._derived(), "hash": self.hash}
+        values = self._decided() | {"derived": self._derived(), "hash": self.hash}
+        copied: dict[str, Any] = written.plain(values)
+        return copied
 
     def _decided(self) -> dict[str, Any]:
         """What somebody decided: all else follows."""
@@ -383,7 +409,7 @@ class Plan:
             written.users_from_dict(facts["user"]),
             written.items_from_dict(facts["item"]),
             **known,
-            insecure_seed=facts["insecure_seed"],
+            insecure_seed=checked_seed(facts["insecure_seed"]),
             version=facts["version"],
         )
         written.refuse_differences(facts, made.to_dict(), made.version)
@@ -406,6 +432,13 @@ class Plan:
         from dpsu.plans.prose import plan_html
 
         return plan_html(self)
+
+
+def checked_seed(seed: Any) -> int | None:
+    """A seed as a number of 64 bits, if there is one."""
+    if seed is None:
+        return None
+    return whole_number("insecure_seed", seed, -(2**63), 2**63 - 1)
 
 
 def _left(

@@ -11,15 +11,15 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.options import one_of, whole_number
+from dpsu.options import one_of
 from dpsu.plans.auto import FLAGS, Auto, Hints
 from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism, Sieve
 from dpsu.plans.mechanisms import mechanism as by_name
-from dpsu.plans.plan import Knowledge, Plan, PublicKnowledge
+from dpsu.plans.plan import Knowledge, Plan, PublicKnowledge, checked_seed
 from dpsu.privacy.guarantee import Privacy
-from dpsu.text.source import FUNCTION, is_file
+from dpsu.text.spec import FUNCTION, is_file
 
 DEFAULT_MECHANISM = Sieve
 
@@ -95,8 +95,7 @@ def make_plan(
     hints: Hints | None = None,
 ) -> Plan:
     """A plan of what was typed; `hints` are estimates that were paid for."""
-    if insecure_seed is not None:
-        insecure_seed = whole_number("insecure_seed", insecure_seed, -(2**63), 2**63 - 1)
+    insecure_seed = checked_seed(insecure_seed)
     stated = mechanism.users if isinstance(mechanism, Auto) else _expected_users(mechanism)
     if isinstance(mechanism, Auto):
         if mechanism.budget is not None and hints is None:
@@ -182,6 +181,8 @@ def with_public_data(
     held = plan.knowledge
     for name, wanted in (("prior", plan.prior), ("public_items", plan.public_items)):
         new, old = getattr(given, name), getattr(held, name)
+        if old is not None and _digest(old) != wanted:
+            raise ParameterError(f"the plan holds another {{{name}}} than it says", **{name: ...})
         if new is not None and _digest(new) != wanted:
             what = "another one" if wanted is not None else "none"
             raise ParameterError(
@@ -208,8 +209,11 @@ def _with_tokenizer(plan: Plan, item: Any) -> Plan:
         return plan
     if not isinstance(item, Tokens) or not isinstance(plan.item, Tokens):
         raise ParameterError("the plan says which {item} is released; drop it", item=...)
-    if replace(item, tokenizer=plan.item.tokenizer) != plan.item or (
-        item.source.tokenizer != plan.item.source.tokenizer
+    held = plan.item.tokenizer
+    if (
+        replace(item, tokenizer=held) != plan.item
+        or item.source.tokenizer != plan.item.source.tokenizer
+        or (callable(held) and item.tokenizer is not held)
     ):
         raise ParameterError("the plan was made for another {item}", item=...)
     return replace(plan, item=item)
@@ -252,7 +256,12 @@ def _read_known(prior: Any, public_items: Any, item: str) -> Knowledge:
     return Knowledge(
         None if prior is None else public.read_prior(prior, item),
         None if public_items is None else public.read_public_items(public_items, item),
-        tuple((name, path) for name, path in named if isinstance(path, (str, os.PathLike))),
+        # Whole paths: the current folder may be another one when the plan runs.
+        tuple(
+            (name, os.path.abspath(path))  # noqa: PTH100
+            for name, path in named
+            if isinstance(path, (str, os.PathLike))
+        ),
     )
 
 

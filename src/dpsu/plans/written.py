@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
+import sys
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -19,7 +22,7 @@ from dpsu.plans.mechanisms import Design, Mechanism, OneShot, mechanism
 from dpsu.policies import policy_to_dict
 from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict
-from dpsu.text.source import FUNCTION, FunctionName, tokenizer_name
+from dpsu.text.spec import FUNCTION, FunctionName, tokenizer_name
 
 FORMAT = 2
 DECIDED = {
@@ -28,20 +31,39 @@ DECIDED = {
 }  # fmt: skip
 DERIVED = {"derived", "hash"}
 TOLERANCE = 1e-9
+# It is printed, and must not look like anything else.
+VERSION = re.compile(r"[0-9A-Za-z.+!-]{1,40}")
 T = TypeVar("T")
 
 
 def hash_of(decided: dict[str, Any]) -> str:
     """SHA-256 of what was decided, whatever the order of its parts."""
-    text = json.dumps(decided, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(decided, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        raise ParameterError("a plan holds finite numbers only") from None
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """A copy of nested values as JSON has them: nobody changes a plan by what it handed out."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs of a JSON object, refused if a name stands twice: people read the first."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a name stands twice")
+    return dict(pairs)
 
 
 def parse(text: str) -> dict[str, Any]:
     """Plain values of a file, if it is a plan at all."""
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
+        values = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError, TypeError):
         values = None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise ParameterError(f"this is not a plan of format {FORMAT}")
@@ -55,8 +77,8 @@ def facts_of(values: dict[str, Any]) -> dict[str, Any]:
     for name in sorted((DECIDED | DERIVED) ^ set(values)):
         what = "no" if name in DECIDED | DERIVED else "an unknown"
         raise ParameterError(f"this is not a plan as dpsu writes it: it has {what} {name[:40]!r}")
-    if not isinstance(values["version"], str):
-        raise ParameterError("this is not a plan as dpsu writes it: its version is no text")
+    if not isinstance(values["version"], str) or not VERSION.fullmatch(values["version"]):
+        raise ParameterError("this is not a plan as dpsu writes it: its version is none")
     return values
 
 
@@ -178,7 +200,13 @@ def _differing(found: Any, derived: Any, place: str) -> str | None:
 
 
 def _same(found: Any, derived: Any) -> bool:
+    """Whether values are equal, numbers up to their last digits."""
     numbers = (int, float)
-    if type(found) in numbers and type(derived) in numbers:
-        return bool(abs(found - derived) <= TOLERANCE * max(abs(found), abs(derived)))
-    return bool(found == derived and type(found) is type(derived))
+    if type(found) not in numbers or type(derived) not in numbers:
+        return bool(found == derived and type(found) is type(derived))
+    if isinstance(found, int) and isinstance(derived, int):
+        return abs(found - derived) <= max(abs(found), abs(derived)) // round(1 / TOLERANCE)
+    if isinstance(found, int) and abs(found) > sys.float_info.max:
+        return False
+    close = math.isfinite(found) and math.isfinite(derived)
+    return close and abs(found - derived) <= TOLERANCE * max(abs(found), abs(derived))

@@ -21,7 +21,7 @@ from dpsu.kernels.grams import BARRIER
 from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.grams import grams_of
 from dpsu.text.pieces import Piece, Tokens, pieces
-from dpsu.text.source import Split, TextSource
+from dpsu.text.spec import Split, TextSpec
 
 Int32 = NDArray[np.int32]
 
@@ -43,7 +43,7 @@ class Corpus:
 
 def read_corpus(
     rows: Rows,
-    source: TextSource,
+    source: TextSpec,
     tokenizer: str | Split | None,
     *,
     strict: bool = False,

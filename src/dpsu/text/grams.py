@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from dpsu.contributions.pairs import Columns, Rows
 from dpsu.kernels import grams as kernels
 from dpsu.text.pieces import Piece, Tokens, pieces
-from dpsu.text.source import Split, TextSource
+from dpsu.text.spec import Split, TextSpec
 from dpsu.text.tokenizing import Segments
 
 
 def items_of_texts(
-    rows: Rows, source: TextSource, tokenizer: str | Split | None, *, with_repeats: bool
+    rows: Rows, source: TextSpec, tokenizer: str | Split | None, *, with_repeats: bool
 ) -> Rows:
     """Rows of items from rows of texts, with repeats if they are wanted."""
     tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
@@ -43,7 +43,7 @@ class Grams:
     texts: pa.Array
 
 
-def _part(piece: Piece, tokens: Tokens, source: TextSource, with_repeats: bool) -> Columns:
+def _part(piece: Piece, tokens: Tokens, source: TextSpec, with_repeats: bool) -> Columns:
     users, segments = tokens.of(piece)
     held = items_of_rows(segments, source, with_repeats=with_repeats)
     user_column = pa.DictionaryArray.from_arrays(_indices(held.rows), users)
@@ -62,7 +62,7 @@ class HeldItems:
     texts: pa.Array
 
 
-def items_of_rows(segments: Segments, source: TextSource, *, with_repeats: bool) -> HeldItems:
+def items_of_rows(segments: Segments, source: TextSpec, *, with_repeats: bool) -> HeldItems:
     """Merge the n-grams of every text."""
     found = grams_of(segments, source.shortest, source.longest)
     room = found.lines.size

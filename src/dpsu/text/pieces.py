@@ -13,7 +13,7 @@ from dpsu.contributions.pairs import Rows, Tally
 from dpsu.errors import DataError, without_values
 from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.paper_preprocessing import PostsOnce
-from dpsu.text.source import LONGEST_ITEM, PAPER, Split, TextSource
+from dpsu.text.spec import LONGEST_ITEM, PAPER, Split, TextSpec
 from dpsu.text.tokenizing import Segments, tokenize_by
 
 Piece = tuple[pa.Array, pa.Array]
@@ -72,7 +72,7 @@ class Tokens:
     """Tokenizes pieces, in any thread, and notes in `tally` what was left out."""
 
     def __init__(
-        self, user: str, source: TextSource, tokenizer: str | Split | None, tally: Tally
+        self, user: str, source: TextSpec, tokenizer: str | Split | None, tally: Tally
     ) -> None:
         self._column, self._tally = source.column, tally
         self._tokenize = tokenize_by(tokenizer)

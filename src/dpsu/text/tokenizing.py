@@ -25,16 +25,7 @@ from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.kernels import segmenting
 from dpsu.runtime.extras import load
 from dpsu.text import paper_preprocessing
-from dpsu.text.source import (
-    LINES,
-    LONGEST_ITEM,
-    PAPER,
-    REGEX,
-    SENTENCES,
-    WORDS,
-    Split,
-    is_file,
-)
+from dpsu.text.spec import LINES, LONGEST_ITEM, PAPER, REGEX, SENTENCES, WORDS, Split, is_file
 from dpsu.text.unicode_properties import tables
 
 TEXTS_AT_ONCE = 256

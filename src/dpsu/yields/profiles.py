@@ -110,7 +110,7 @@ def _made_up(users: int, size: float, zipf: float, vocabulary: int) -> tuple[Pro
 def _corpus(profile: Source, users: int | None) -> tuple[Profile, Pairs]:
     import numpy as np
 
-    from dpsu.policies.order import hash_order
+    from dpsu.contributions.order import hash_order
     from dpsu.yields.expected import holders_of, read_pairs
 
     pairs = read_pairs(profile)

@@ -13,8 +13,9 @@ from scipy import stats
 import dpsu
 from dpsu.contributions.pairs import Pairs, intern
 from dpsu.engines import local
+from dpsu.engines.estimates import LIMITS, UNIT, estimate
 from dpsu.inputs.reading import read
-from dpsu.plans.auto import LIMITS, UNIT, Hints, estimate
+from dpsu.plans.auto import Hints
 from dpsu.plans.plan import Plan
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.privacy.guarantee import Privacy

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpsu.contributions import bounding
+from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import Rows, intern, rows_of
 from dpsu.inputs.public import read_prior
 from dpsu.kernels.ordering import order_by_hash
-from dpsu.policies import order
 from dpsu.runtime import threads
 from tests.support import flat
 from tests.support.databases import LISTED, listed_users

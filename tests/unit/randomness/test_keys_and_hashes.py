@@ -16,9 +16,9 @@ from scipy import stats
 
 import dpsu
 from dpsu.contributions.ids import Ids
-from dpsu.engines import local
+from dpsu.engines import estimates, local
 from dpsu.kernels.hashing import digests, hash_strings, hash_word
-from dpsu.plans import auto, counts
+from dpsu.plans import counts
 from dpsu.privacy.curves import Gaussian
 from dpsu.randomness import coins, noise
 from dpsu.randomness.keys import Key, prefix, sized
@@ -110,7 +110,7 @@ def test_a_salt_is_nobodys_coin() -> None:
     """A salt may be seen, and must not be the coin or the noise of an item of that name."""
     key = Key.from_insecure_seed(1)
     for purpose in ("user order", "sample by item"):
-        for other in (coins.PURPOSE, noise.PURPOSE, counts.PURPOSE, auto.PURPOSE):
+        for other in (coins.PURPOSE, noise.PURPOSE, counts.PURPOSE, estimates.PURPOSE):
             drawn = key.digest(other, 0, 0, purpose.encode())
             assert key.salt(purpose).to_bytes(8, "big") != drawn[:8]
 
@@ -169,7 +169,7 @@ class Drawn:
         monkeypatch.setattr(noise, "digests", many)
         monkeypatch.setattr(coins, "digests", many)
         monkeypatch.setattr(Key, "digest", one)
-        for module, name in ((local, "run"), (local, "count"), (auto, "estimate")):
+        for module, name in ((local, "run"), (local, "count"), (estimates, "estimate")):
             monkeypatch.setattr(module, name, self._staged(name, getattr(module, name)))
 
     def _staged(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -233,7 +233,7 @@ def test_no_two_draws_of_a_release_share_their_randomness(
 
 
 def test_purposes_differ() -> None:
-    drawn_by_item = [noise.PURPOSE, counts.PURPOSE, auto.PURPOSE]
+    drawn_by_item = [noise.PURPOSE, counts.PURPOSE, estimates.PURPOSE]
     purposes = [
         *drawn_by_item, *(noise.MORE + purpose for purpose in drawn_by_item), coins.PURPOSE,
         HOW_MANY, WHICH, "salt", "repetitions", "candidate", "key of run", "key of final",
@@ -250,7 +250,7 @@ def test_noise_of_counts_is_independent_of_what_chose_the_items() -> None:
     evidence = noise.Noise(key, items)
     drawn: dict[str, np.ndarray] = {
         "counts": counts.design_counts(1.0, 1e-5, 30).noise(items, key),
-        "estimates": noise.Noise(key, items, auto.PURPOSE).rounded(0, 20.0),
+        "estimates": noise.Noise(key, items, estimates.PURPOSE).rounded(0, 20.0),
         "coins": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key),
         "coins of the next round": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key, 1),
     } | {f"evidence of round {k}": evidence.rounded(k, 20.0) for k in range(6)}

@@ -28,11 +28,11 @@ from dpsu.randomness.keys import Key
 from dpsu.rounds.ngrams import HOW_MANY, NGramRounds, binomial, design_ngrams, spurious_pairs
 from dpsu.text.corpus import read_corpus
 from dpsu.text.domain import Domain
-from dpsu.text.source import TextSource
+from dpsu.text.spec import TextSpec
 from tests.support import flat
 
 BITS = 30
-SOURCE = TextSource("text", "words", 1, 3)
+SOURCE = TextSpec("text", "words", 1, 3)
 Texts = dict[str, list[str]]
 Gram = tuple[str, ...]
 

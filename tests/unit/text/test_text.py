@@ -27,7 +27,7 @@ from dpsu.inputs.columns import DEFAULT_USER
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
 from dpsu.text import pieces as pieces_module
-from dpsu.text.source import LONGEST_ITEM, parse_lengths
+from dpsu.text.spec import LONGEST_ITEM, parse_lengths
 from dpsu.text.tokenizing import tokenize_by
 from tests.support import flat, segments
 from tests.support.segments import IS_WORD

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -213,6 +214,14 @@ def refuse_what_spark_cannot(plan: Plan) -> None:
             "knowing what those before it gave; choose sieve, which releases most of the "
             "mechanisms that run in parallel"
         )
+
+
+def files_of(frame: DataFrame) -> list[str]:
+    """Local files that a frame reads, as far as Spark tells; no row is read."""
+    found: list[str] = []
+    with suppress(Exception):
+        found = list(failing_quietly(frame.inputFiles))
+    return [unquote(urlsplit(name).path) for name in found if urlsplit(name).scheme == "file"]
 
 
 def failing_quietly(act: Callable[[], T]) -> T:

@@ -16,7 +16,7 @@ from dpsu.privacy.shifts import Shift
 if TYPE_CHECKING:
     from dpsu.inputs.columns import Items
     from dpsu.inputs.tokens import Tokens
-    from dpsu.text.source import TextSource
+    from dpsu.text.spec import TextSpec
 
 # Weights without a cutoff grow with the number of holders: 2^32 users of weight 1 stay below 2^62.
 MAX_USERS = 2**32
@@ -105,8 +105,13 @@ class Mechanism(Typed):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "name" in vars(cls):
-            MECHANISMS[cls.name] = cls
+        if "name" not in vars(cls):
+            return
+        known = MECHANISMS.get(cls.name)
+        # A module that is imported again makes its classes again.
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise ParameterError(f"there is a mechanism {cls.name!r} already; give yours a name")
+        MECHANISMS[cls.name] = cls
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Policy and curve, or rounds, that keep this guarantee, and the names of proofs."""
@@ -124,7 +129,7 @@ class Mechanism(Typed):
         """How many users a weight takes, in words."""
         return f"{math.ceil(weight):,} users who hold nothing else that is still open"
 
-    def texts(self, item: Items | Tokens) -> TextSource | None:
+    def texts(self, item: Items | Tokens) -> TextSpec | None:
         """Which texts are read, and the lengths of n-grams; None where items have a column."""
         return item.source
 
@@ -141,7 +146,7 @@ class Mechanism(Typed):
         """Name and options in plain values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         if values.get("prior") is not None:
-            values["prior"] = vars(values["prior"])
+            values["prior"] = dict(vars(values["prior"]))
         return {"name": self.name, **values}
 
 

@@ -15,7 +15,7 @@ from dpsu.plans.mechanisms.base import (
     WithPrior,
     max_items,
 )
-from dpsu.plans.mechanisms.calibrated import halves, needs_max_items, novel_only, together
+from dpsu.plans.mechanisms.one_shot import halves, needs_max_items, novel_only, together
 from dpsu.policies import Count
 from dpsu.privacy import calibration, joint
 from dpsu.privacy.curves import Gaussian, Laplace, ReleaseCurve, TruncatedLaplace

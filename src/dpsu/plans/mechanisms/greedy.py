@@ -16,7 +16,7 @@ from dpsu.plans.mechanisms.base import (
     WithPrior,
     max_items,
 )
-from dpsu.plans.mechanisms.calibrated import (
+from dpsu.plans.mechanisms.one_shot import (
     LARGEST_CUTOFF,
     WithCutoff,
     fraction_bits,

@@ -19,7 +19,7 @@ from dpsu.plans.mechanisms.base import (
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_rounds
 from dpsu.rounds.ngrams import design_ngrams
-from dpsu.text.source import LINES, LONGEST_GRAM, SENTENCES, TextSource
+from dpsu.text.spec import LINES, LONGEST_GRAM, SENTENCES, TextSpec
 
 if TYPE_CHECKING:
     from dpsu.inputs.columns import Items
@@ -123,7 +123,7 @@ class NGrams(Mechanism):
             order="repeats",
         )
 
-    def texts(self, item: Items | Tokens) -> TextSource | None:
+    def texts(self, item: Items | Tokens) -> TextSpec | None:
         """All lengths up to `longest`."""
         source = super().texts(item)
         return None if source is None else replace(source, shortest=1, longest=self.longest)

@@ -18,7 +18,7 @@ from dpsu.plans.mechanisms.base import (
     max_items,
     spread_over,
 )
-from dpsu.plans.mechanisms.calibrated import (
+from dpsu.plans.mechanisms.one_shot import (
     NOVEL_SLACK,
     WithCutoff,
     fraction_bits,

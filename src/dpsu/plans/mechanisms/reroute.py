@@ -15,7 +15,7 @@ from dpsu.plans.mechanisms.base import (
     max_items,
     spread_over,
 )
-from dpsu.plans.mechanisms.calibrated import NOVEL_SLACK, WithCutoff, l2_curve
+from dpsu.plans.mechanisms.one_shot import NOVEL_SLACK, WithCutoff, l2_curve
 from dpsu.policies import ReroutePolicy
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights

@@ -17,7 +17,7 @@ from dpsu.plans.mechanisms.base import (
     max_items,
     spread_over,
 )
-from dpsu.plans.mechanisms.calibrated import NOVEL_SLACK, l1_curve, l2_curve, novel_only
+from dpsu.plans.mechanisms.one_shot import NOVEL_SLACK, l1_curve, l2_curve, novel_only
 from dpsu.policies import Weighted
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights

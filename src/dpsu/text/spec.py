@@ -27,7 +27,7 @@ class FunctionName(str):
 
 
 @dataclass(frozen=True)
-class TextSource:
+class TextSpec:
     """A column of texts, its tokenizer, and the lengths of n-grams that are items."""
 
     column: str

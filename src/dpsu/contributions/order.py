@@ -8,17 +8,19 @@ the raw bytes of the ids, so that each order is total and never depends on inter
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids
-from dpsu.inputs.public import Prior
 from dpsu.kernels import grouping
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.runtime.threads import in_even_ranges
+
+if TYPE_CHECKING:
+    from dpsu.inputs.public import Prior
 
 
 def hash_order(ids: Ids, salt: int) -> NDArray[np.int64]:
