@@ -164,9 +164,11 @@ def release(
 
 
 def _refuse_same(data: Any, *public: Any) -> None:
-    """Refuse private data that are also given as public: all of them would be released."""
+    """Refuse confidential data that are also public: all of them would be released."""
     if any(given is data and given is not None for given in public):
-        raise ParameterError("the private data are also given as public data; give public data")
+        raise ParameterError(
+            "the confidential data are also given as public data; give public data"
+        )
 
 
 def planned(
