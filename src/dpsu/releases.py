@@ -165,12 +165,14 @@ def release(
 
 
 def _refuse_same(data: Any, *public: Any) -> None:
-    """Refuse private data that are also given as public: all of them would be released."""
+    """Refuse confidential data that are also public: all of them would be released."""
     if isinstance(data, (str, os.PathLike)):
         # Names of files are compared by the files themselves.
         return
-    if any(given is data for given in public):
-        raise ParameterError("the private data are also given as public data; give public data")
+    if any(given is data and given is not None for given in public):
+        raise ParameterError(
+            "the confidential data are also given as public data; give public data"
+        )
 
 
 def planned(

@@ -85,7 +85,7 @@ def test_private_data_are_never_public(tmp_path: Path, monkeypatch: pytest.Monke
     relative = dpsu.plan(**BUDGET, public_items="private.csv")
     monkeypatch.chdir("/")
     for again in ({}, {"public_items": copied}):
-        with pytest.raises(dpsu.ParameterError, match="the file of the private data"):
+        with pytest.raises(dpsu.ParameterError, match="the file of the confidential data"):
             dpsu.release(private, relative, **again)  # type: ignore[arg-type]
     frame = pd.read_csv(private)
     for option in (

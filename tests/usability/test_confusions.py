@@ -131,7 +131,6 @@ def test_floats_are_refused_with_the_way_out() -> None:
     assert whole.items == ("bread", "milk")
 
 
-@pytest.mark.xfail(reason="the hint still spells an option that Python does not have any more")
 def test_floats_are_told_what_to_type_in_python() -> None:
     frame = FRAME.assign(user=np.arange(len(FRAME)) / 1.0)
     said = ("dpsu.Users(", 'type="integer"')

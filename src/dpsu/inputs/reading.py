@@ -155,7 +155,7 @@ def _refuse_kind(data: Any) -> None:
 def refuse_private_as_public(
     data: Any, format: str | None, public: Iterable[tuple[str, Any]]
 ) -> None:
-    """Refuse a file of private data that is also given as public: all of it would be released."""
+    """Refuse a file of data that is also given as public: all of it would be released."""
     named = list(public)
     paths = _paths(data) if named else []
     refuse_same_files(files.expand(paths, format), named)
@@ -164,7 +164,7 @@ def refuse_private_as_public(
 def refuse_same_files(
     files_read: Iterable[str | os.PathLike[str]], public: Iterable[tuple[str, Any]]
 ) -> None:
-    """Refuse public data from a file that is among those with private data, by any name."""
+    """Refuse public data from a file that is among those with confidential data, by any name."""
     private = [_identity(path) for path in files_read]
     for name, given in public:
         found = _identity(given)

@@ -96,7 +96,7 @@ class Spending:
     def charged(self, plan: Plan, *, run: str, choice: str | None = None) -> Iterator[int | None]:
         """Charge a release, then do what comes before its first row; reading begins afterwards.
 
-        It gives the number of the charge. Nothing inside may look at private data. If it fails, the
+        It gives the number of the charge. Nothing inside may look at any row. If it fails, the
         release ends without having read anything, and its charge is made void, on record with the
         kind of the error.
         """

@@ -344,7 +344,7 @@ def test_private_data_given_as_public_are_refused(tmp_path: Path) -> None:
     hard.hardlink_to(path)
     for public in (path, str(path), linked, hard):
         for option in ("public_items", "prior"):
-            with pytest.raises(dpsu.ParameterError, match=f"{option} is the file of the private"):
+            with pytest.raises(dpsu.ParameterError, match=f"{option} is the file of the conf"):
                 flat.release(path, epsilon=1, delta=1e-6, mechanism="greedy", **{option: public})
     with path.open() as stdin:
         done = subprocess.run(
