@@ -258,5 +258,5 @@ def test_a_plan_that_was_handed_in_is_its_mechanism_and_its_promise() -> None:
         replace(plan, mechanism=dpsu.CountLaplace(max_items=2)),
         replace(plan, item=Items("other"), design=dpsu.plan(**BUDGET).design),
     ):
-        with pytest.raises(dpsu.ParameterError, match="not what its mechanism and promise"):
+        with pytest.raises(dpsu.ParameterError, match="not what its mechanism and guarantee"):
             dpsu.release(ALONE, forgery)
