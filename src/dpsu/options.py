@@ -7,8 +7,9 @@ and the spelling of errors all come from these fields.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any
@@ -18,6 +19,7 @@ from dpsu.errors import ParameterError, shown
 __all__ = [
     "Option",
     "Typed",
+    "did_you_mean",
     "flag",
     "function",
     "number",
@@ -191,10 +193,18 @@ def whole_number(
 def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = None) -> str:
     """Check that an option is one of several words."""
     if not isinstance(value, str) or value not in choices:
+        near = did_you_mean(value, choices)
         raise ParameterError(
-            f"{{{name}}} is not one of {', '.join(choices)}", flags, **{name: value}
+            f"{{{name}}} is not one of {', '.join(choices)}{near}", flags, **{name: value}
         )
     return value
+
+
+def did_you_mean(typed: object, known: Iterable[str]) -> str:
+    """The nearest of some words as the end of a sentence; empty if none is near."""
+    words = {word.lower().replace("_", "-"): word for word in known}
+    near = difflib.get_close_matches(str(typed).lower().replace("_", "-"), words, n=1)
+    return f"; did you mean {words[near[0]]!r}?" if near else ""
 
 
 def flag(name: str, value: object, *, flags: Flags = None) -> bool:

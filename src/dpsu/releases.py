@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -135,6 +135,7 @@ def release(
     flag("strict", strict)
     memory = Memory(parse_size(memory_limit))
     shown = stages(progress)
+    given = plan
     estimating = mechanism if isinstance(mechanism, Auto) and mechanism.budget else None
     plan = planned(
         plan,
@@ -155,7 +156,7 @@ def release(
         _refuse_too_dear(estimating, plan)
     source = Source(data, plan.user, read, format, strict)
     source.refuse_public(plan.knowledge.paths)
-    with shown as report:
+    with shown as report, named_by(given):
         return carry_out(
             plan,
             check=source.check,
@@ -248,7 +249,7 @@ def _instead(given: object) -> str:
         return "give numbers by their names: epsilon=1, delta=1e-6"
     if isinstance(given, (Mechanism, Auto)):
         return "give it by its name: mechanism=..., with epsilon and delta"
-    return "give what dpsu.plan returned, or dpsu.Plan.from_json(text)"
+    return "give what dpsu.plan returned, dpsu.Plan.read(path) or dpsu.Plan.from_json(text)"
 
 
 class _Local:

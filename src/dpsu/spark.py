@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.columns import Items, Users, named_by
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
 from dpsu.pipeline import Found, carry_out
@@ -187,7 +187,8 @@ def release(
         return Found(chosen, items, engine.count(prepared, items))
 
     # Names and types are in the schema: what they rule out costs nothing, ledger or not.
-    engine.rows_of(df, chosen, known.public_items)
+    with named_by(plan):
+        engine.rows_of(df, chosen, known.public_items)
     with shown as report:
         released = carry_out(chosen, check=lambda: None, run=run, spending=spending, report=report)
     return SparkRelease(released, df.sparkSession)

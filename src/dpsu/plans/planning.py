@@ -151,8 +151,42 @@ def mechanism_of(given: str | Mechanism | Auto | None) -> Mechanism | Auto:
             "mechanism is a plan, which has a mechanism and a promise already; give the plan "
             "alone, behind the data: dpsu.release(data, plan)"
         )
-    name = one_of("mechanism", given, [*MECHANISMS, Auto.name])
-    return Auto() if name == Auto.name else by_name(name)
+    return mechanism(given)
+
+
+def mechanism(name: str, **options: Any) -> Mechanism | Auto:
+    """A mechanism by its name, for names and options that come from a file or a form.
+
+    Parameters
+    ----------
+    name : str
+        One of ``dpsu mechanisms``; ``"auto"`` makes a :class:`dpsu.Auto`.
+    **options
+        Its options, as its class takes them.
+
+    Returns
+    -------
+    Mechanism or Auto
+
+    Privacy
+    -------
+    Touches no data.
+
+    Cost
+    ----
+    None.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> dpsu.mechanism("sieve", rounds=6) == dpsu.Sieve(rounds=6)
+    True
+    >>> dpsu.mechanism("auto", items_per_user=1) == dpsu.Auto(items_per_user=1)
+    True
+    """
+    if one_of("mechanism", name, [*MECHANISMS, Auto.name]) != Auto.name:
+        return by_name(name, **options)
+    return Auto(**options)
 
 
 def users_of(given: str | Users) -> Users:
