@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 from dpsu.errors import ParameterError, shown
+from dpsu.keywords import OWNERS, refuse_for_class
 
 __all__ = [
     "Option",
@@ -120,6 +121,15 @@ def option(
 @dataclass(frozen=True, kw_only=True)
 class Typed:
     """An object whose fields are options; each is checked when the object is made."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        OWNERS.append(cls)
+
+    def __new__(cls, *_: Any, **typed: Any) -> Self:
+        """Refuse keywords that are no options, before `__init__` does it in fewer words."""
+        refuse_for_class(cls, typed)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         # Plain numbers from here on: NumPy's compute in their own, smaller types.

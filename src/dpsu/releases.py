@@ -9,6 +9,7 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
+from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
 from dpsu.pipeline import Found, Report, carry_out
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dpsu.runtime.memory import Memory
 
 
+@kind_keywords
 def release(
     data: Any,
     plan: Plan | None = None,

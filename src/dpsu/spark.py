@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users, named_by
+from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
 from dpsu.pipeline import Found, carry_out
@@ -85,6 +86,7 @@ class SparkRelease:
         return self.released.report_json()
 
 
+@kind_keywords
 def release(
     df: DataFrame,
     plan: Plan | None = None,

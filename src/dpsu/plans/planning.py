@@ -11,6 +11,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
+from dpsu.keywords import kind_keywords
 from dpsu.options import one_of, whole_number
 from dpsu.plans.auto import FLAGS, Auto, Hints
 from dpsu.plans.counts import Counts, counts_of
@@ -24,6 +25,7 @@ from dpsu.text.source import FUNCTION, is_file
 DEFAULT_MECHANISM = Sieve
 
 
+@kind_keywords
 def plan(
     *,
     epsilon: float,

@@ -12,6 +12,7 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
+from dpsu.keywords import kind_keywords
 from dpsu.options import whole_number
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -182,6 +183,7 @@ class Comparison:
         return comparison_html(self)
 
 
+@kind_keywords
 def compare(
     data: Any,
     *,

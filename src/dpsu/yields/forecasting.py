@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items
+from dpsu.keywords import kind_keywords
 from dpsu.options import one_of, options_of
 from dpsu.plans.feasibility import Finding, findings
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism, mechanism
@@ -149,6 +150,7 @@ class Forecast:
         return forecast_html(self)
 
 
+@kind_keywords
 def forecast(
     plan: Plan,
     *,
