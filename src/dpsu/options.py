@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError, shown
 from dpsu.keywords import OWNERS, refuse_for_class
@@ -126,10 +126,13 @@ class Typed:
         super().__init_subclass__()
         OWNERS.append(cls)
 
-    def __new__(cls, *_: Any, **typed: Any) -> Self:
-        """Refuse keywords that are no options, before `__init__` does it in fewer words."""
-        refuse_for_class(cls, typed)
-        return super().__new__(cls)
+    # Type checkers know from the fields which keywords there are.
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *_: Any, **typed: Any) -> Any:
+            """Refuse keywords that are no options, before `__init__` does it in fewer words."""
+            refuse_for_class(cls, typed)
+            return super().__new__(cls)
 
     def __post_init__(self) -> None:
         # Plain numbers from here on: NumPy's compute in their own, smaller types.

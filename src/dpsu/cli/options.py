@@ -37,8 +37,8 @@ class Words(click.Choice):  # type: ignore[type-arg]
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            error.message += did_you_mean(value, self.choices)
-            raise
+            near = did_you_mean(value, self.choices)
+            raise click.BadParameter(f"{error.message}{near}", ctx=ctx, param=param) from None
 
 
 @dataclass(frozen=True)
