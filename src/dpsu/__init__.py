@@ -38,10 +38,9 @@ from dpsu.plans.mechanisms import (
     Sips,
     WeightedGaussian,
     WeightedLaplace,
-    mechanism,
 )
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import plan
+from dpsu.plans.planning import mechanism, plan
 from dpsu.privacy.guarantee import Privacy
 from dpsu.releases import release
 from dpsu.results import Release

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
+from dpsu.keywords import kind_keywords
 from dpsu.options import number, whole_number
 from dpsu.plans.plan import Plan
 from dpsu.releases import release
@@ -151,6 +152,7 @@ class Scenario:
     first_novel: int
 
 
+@kind_keywords
 def audit(
     plan: Plan,
     *,

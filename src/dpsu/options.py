@@ -7,17 +7,20 @@ and the spelling of errors all come from these fields.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError, shown
+from dpsu.keywords import OWNERS, refuse_for_class
 
 __all__ = [
     "Option",
     "Typed",
+    "did_you_mean",
     "flag",
     "function",
     "number",
@@ -126,6 +129,18 @@ def option(
 class Typed:
     """An object whose fields are options; each is checked when the object is made."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        OWNERS.append(cls)
+
+    # Type checkers know from the fields which keywords there are.
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *_: Any, **typed: Any) -> Any:
+            """Refuse keywords that are no options, before `__init__` does it in fewer words."""
+            refuse_for_class(cls, typed)
+            return super().__new__(cls)
+
     def __post_init__(self) -> None:
         # Plain numbers from here on: NumPy's compute in their own, smaller types.
         for name, each in options_of(type(self)).items():
@@ -199,11 +214,19 @@ def whole_number(
 def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = None) -> str:
     """Check that an option is one of several words."""
     if not isinstance(value, str) or value not in choices:
+        near = did_you_mean(value, choices)
         raise ParameterError(
-            f"{{{name}}} is not one of {', '.join(choices)}", flags, **{name: value}
+            f"{{{name}}} is not one of {', '.join(choices)}{near}", flags, **{name: value}
         )
     # The word itself: a member of an enumeration equals it, and prints as something else.
     return choices[list(choices).index(value)]
+
+
+def did_you_mean(typed: object, known: Iterable[str]) -> str:
+    """The nearest of some words as the end of a sentence; empty if none is near."""
+    words = {word.lower().replace("_", "-"): word for word in known}
+    near = difflib.get_close_matches(str(typed).lower().replace("_", "-"), words, n=1)
+    return f"; did you mean {words[near[0]]!r}?" if near else ""
 
 
 def flag(name: str, value: object, *, flags: Flags = None) -> bool:

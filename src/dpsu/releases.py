@@ -8,9 +8,10 @@ from typing import Any
 
 from dpsu.engines.one_machine import OneMachine, refuse_too_dear
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
+from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
 from dpsu.pipeline import carry_out
@@ -30,6 +31,7 @@ from dpsu.results import Release
 from dpsu.showing.progress import Stages, stages
 
 
+@kind_keywords
 def release(
     data: Any,
     plan: Plan | None = None,
@@ -133,6 +135,7 @@ def release(
     memory = Memory(parse_size(memory_limit))
     shown = stages(progress)
     _refuse_same(data, public_items, getattr(mechanism, "prior", None), prior)
+    given = plan
     estimating = mechanism if isinstance(mechanism, Auto) and mechanism.budget else None
     plan = planned(
         plan,
@@ -153,7 +156,7 @@ def release(
         refuse_too_dear(estimating, plan)
     source = Source(data, plan.user, read, format, strict)
     source.refuse_public(plan.knowledge.paths)
-    with shown as report:
+    with shown as report, named_by(given):
         return carry_out(
             plan,
             check=source.check,
@@ -243,4 +246,4 @@ def _instead(given: object) -> str:
         return "give numbers by their names: epsilon=1, delta=1e-6"
     if isinstance(given, (Mechanism, Auto)):
         return "give it by its name: mechanism=..., with epsilon and delta"
-    return "give what dpsu.plan returned, or dpsu.Plan.from_json(text)"
+    return "give what dpsu.plan returned, dpsu.Plan.read(path) or dpsu.Plan.from_json(text)"

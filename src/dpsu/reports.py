@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from dpsu._version import __version__
-from dpsu.plans.prose import guarantee, plan_text, promises
+from dpsu.plans.prose import guarantee, plan_text, promises, proofs
 from dpsu.showing.markup import alert, block, paragraph, short, table
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def release_json(release: Release) -> str:
         "prior_share": release.prior_share,
         "private": release.private,
         "guarantee": guarantee(release.plan),
+        "proofs": list(proofs(release.plan)),
         "promises": promises(release.plan),
         "needed": [
             {"probability": p, "weight": weight} for p, weight in release.plan.needed.items()

@@ -62,16 +62,14 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     release_ : Release
         Words, plan and report: safe to publish.
 
-    Privacy
-    -------
-    `vocabulary_`, `release_` and a pickle of the estimator are (epsilon, delta)-differentially
-    private. Every `fit` spends epsilon and delta again. It checks that texts are texts before it is
-    charged, and tells nobody but its caller. What `transform` returns is computed from the texts it
-    is given and reveals as much as they do.
+    Notes
+    -----
+    **Privacy.** `vocabulary_`, `release_` and a pickle of the estimator are (epsilon,
+    delta)-differentially private. Every `fit` spends epsilon and delta again. It checks that texts
+    are texts before it is charged, and tells nobody but its caller. What `transform` returns is
+    computed from the texts it is given and reveals as much as they do.
 
-    Cost
-    ----
-    That of :func:`dpsu.release`; `transform` is linear in the text.
+    **Cost.** That of :func:`dpsu.release`; `transform` is linear in the text.
 
     Examples
     --------
@@ -261,10 +259,19 @@ def _texts(given: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
-        raise ValueError("texts must be an iterable of texts, one for each document, not one text")
+        raise ParameterError(
+            "texts must be an iterable of texts, one for each document, not a "
+            f"{type(given).__name__}; for one document: [text]"
+        )
+    if hasattr(given, "columns"):
+        # What is iterated of a frame are the names of its columns.
+        raise ParameterError(
+            f"texts are a {type(given).__name__}, which has columns; give the one that holds the "
+            "texts: fit(frame['text'], groups=frame['user'])"
+        )
     texts = given.tolist() if hasattr(given, "tolist") else list(given)
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("texts must be an iterable of texts; something in it is not a text")
+        raise ParameterError("texts must be an iterable of texts; something in it is not a text")
     return without_values(
         lambda: pa.array(texts, pa.large_string()), "a text has lone surrogates; repair it"
     )

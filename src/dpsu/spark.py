@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.engines.one_machine import Found
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.columns import Items, Users, named_by
+from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
 from dpsu.pipeline import carry_out
@@ -86,6 +87,7 @@ class SparkRelease:
         return self.released.report_json()
 
 
+@kind_keywords
 def release(
     df: DataFrame,
     plan: Plan | None = None,
@@ -189,7 +191,8 @@ def release(
         return Found(chosen, items, engine.count(prepared, items))
 
     # Names and types are in the schema: what they rule out costs nothing, ledger or not.
-    engine.rows_of(df, chosen, known.public_items)
+    with named_by(plan):
+        engine.rows_of(df, chosen, known.public_items)
     if known.paths:
         refuse_same_files(engine.files_of(df), known.paths)
     with shown as report:

@@ -302,7 +302,7 @@ def test_earlier_budgets_are_shown_by_the_account_and_the_command(
         assert "--json" in arguments or "earlier budget: epsilon 5, delta 1e-05" in out
     (told,) = json.loads(out)["datasets"]
     assert [each["epsilon"] for each in told["earlier_budgets"]] == [3.14159, 5]
-    assert told["left"]["basic"]["epsilon"] == 3
+    assert told["left"]["sums"]["epsilon"] == 3
 
 
 # Releases as sequences.

@@ -30,6 +30,23 @@ def fitted(**options: Any) -> PrivateVocabulary:
     return PrivateVocabulary(3.0, 1e-5, **options).fit(TEXTS, groups=PEOPLE)
 
 
+def test_tables_and_single_texts_are_told_the_way_out() -> None:
+    frame = pd.DataFrame({"text": TEXTS, "user": PEOPLE})
+    with pytest.raises(
+        dpsu.ParameterError, match=r"fit\(frame\['text'\], groups=frame\['user'\]\)"
+    ):
+        PrivateVocabulary(3.0, 1e-5).fit(frame, groups="row")
+    with pytest.raises(dpsu.ParameterError, match=r"not a str; for one document: \[text\]"):
+        PrivateVocabulary(3.0, 1e-5).fit("hello", groups="row")
+
+
+def test_the_page_of_a_notebook_describes_parameters_without_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = PrivateVocabulary(3.0, 1e-5)._repr_html_()
+    assert "ngram_range" in page
+
+
 def test_scikit_learns_own_checks() -> None:
     # Of estimators of text, its own CountVectorizer too, scikit-learn can test a part only.
     with pytest.warns(SkipTestWarning, match="requires input"):

@@ -25,8 +25,9 @@ from dpsu.cli.sources import data_of, files_read, source_options
 from dpsu.cli.streams import to_stderr, to_stdout
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.options import one_of
 from dpsu.runtime.writing import PendingFile, text_writer
+from dpsu.yields.forecasting import tried_mechanisms
 
 
 @click.command("compare")
@@ -98,7 +99,9 @@ def _mechanisms(typed: str | None, sizes: list[int] | None) -> list[Any] | None:
     if sizes is None:
         return names
     if names is None:
-        names = [name for name, kind in MECHANISMS.items() if not kind.by_length]
+        names = tried_mechanisms()
+    for name in names:
+        one_of("mechanisms", name, tried_mechanisms())
     return [dpsu.mechanism(name, max_items=size) for name in names for size in sizes]
 
 

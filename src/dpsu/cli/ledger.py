@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsu.cli.charges import parse_budget
 from dpsu.cli.interrupts import COMPLETE, stage
-from dpsu.cli.streams import printed, to_stdout
+from dpsu.cli.streams import printed, shown
 from dpsu.ledger.ledger import Ledger
-from dpsu.ledger.prose import ACCOUNT_PROMISES, utc
+from dpsu.ledger.prose import ACCOUNT_PROMISES, short_run, utc
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dpsu.ledger.accounting import Balance
     from dpsu.ledger.records import Account, Book, RecordedRelease
+
+HEAD = ("entry", "started (UTC)", "run", "mechanism", "epsilon", "delta", "Gaussian", "state")
 
 
 @click.command("ledger")
@@ -58,12 +62,12 @@ def ledger_command(
     if as_json:
         datasets = [_facts(account) for account in accounts]
         content = {"head": book.head, "entries": len(book.hashes), "datasets": datasets}
-        to_stdout(f"{json.dumps(content, indent=2)}\n")
+        shown(f"{json.dumps(content, indent=2, allow_nan=False)}\n")
         return
     with printed() as console:
         for account in accounts:
             _show(account, console)
-    to_stdout(f"{_head(book, expect_head)}\n")
+    shown(f"{_head(book, expect_head)}\n")
 
 
 def _show(account: Account, console: Console) -> None:
@@ -71,13 +75,14 @@ def _show(account: Account, console: Console) -> None:
     from rich.text import Text
 
     table = Table(title=Text(account.dataset), title_justify="left")
-    for name in ("entry", "started (UTC)", "mechanism", "epsilon", "delta", "Gaussian", "state"):
+    for name in HEAD:
         table.add_column(name, justify="right" if name in ("epsilon", "delta") else "left")
     for entry in account.releases:
         price = entry.cost.privacy
         table.add_row(
             str(entry.number),
             utc(entry.started),
+            Text(short_run(entry)),
             Text(entry.mechanism),
             f"{price.epsilon:g}",
             f"{price.delta:g}",
@@ -101,30 +106,39 @@ def _head(book: Book, expected: str | None) -> str:
     return f"{text}\nAll entries up to the expected head are unchanged; {since:,} came since."
 
 
+def _balance(found: Balance) -> dict[str, Any]:
+    """Both accounts by the names that Python has for them; JSON has no infinity."""
+    return {
+        name: {
+            "epsilon": amount.epsilon if math.isfinite(amount.epsilon) else None,
+            "delta": amount.delta,
+        }
+        for name, amount in vars(found).items()
+    }
+
+
 def _facts(account: Account) -> dict[str, Any]:
-    spent, budget = account.total, account.budget
     return {
         "dataset": account.dataset,
         "promises": ACCOUNT_PROMISES,
-        "budget": vars(budget),
+        "budget": vars(account.budget),
         "earlier_budgets": [
             {"number": each.number, "since": each.since, **vars(each.privacy)}
             for each in account.earlier_budgets
         ],
-        "spent": {
-            "basic": {"epsilon": float(spent.epsilon), "delta": float(spent.delta)},
-            "gaussian": {"epsilon": spent.gaussian_epsilon(budget.delta), "delta": budget.delta},
-        },
-        "left": {"basic": vars(account.left.sums)},
+        "spent": _balance(account.spent),
+        "left": _balance(account.left),
         "releases": [
             {
                 "number": entry.number,
+                "run": entry.run,
                 "started": entry.started,
                 "mechanism": entry.mechanism,
                 "state": entry.state,
                 "reason": entry.reason,
                 **vars(entry.cost.privacy),
                 "shift": None if entry.cost.shift is None else vars(entry.cost.shift),
+                "plan_hash": entry.plan_hash,
                 "plan": None if entry.plan is None else json.loads(entry.plan),
             }
             for entry in account.releases

@@ -17,16 +17,28 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.formats import FORMATS, TABLE
 from dpsu.inputs.tokens import Tokens
-from dpsu.options import Option, options_of
+from dpsu.options import Option, did_you_mean, options_of
 from dpsu.plans.auto import Auto
 from dpsu.plans.counts import Counts
-from dpsu.plans.mechanisms import MECHANISMS, Mechanism
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism, NGrams
 from dpsu.plans.mechanisms.base import no_such_option
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import DEFAULT_MECHANISM, with_public_data
 
 Command = Callable[..., Any]
 Flags = dict[str, Any]
+
+
+class Words(click.Choice):  # type: ignore[type-arg]
+    """One of several words; the error for another one names the nearest."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """What was typed, if it is among them."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = did_you_mean(value, self.choices)
+            raise click.BadParameter(f"{error.message}{near}", ctx=ctx, param=param) from None
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ class Flag:
             return click.option(spelled, self.name, is_flag=True, default=None, help=self.help)
         kind: Any = {int: int, float: float}.get(option.kind, str)
         if option.choices:
-            kind = click.Choice(option.choices)
+            kind = Words(option.choices)
         return click.option(spelled, self.name, type=kind, help=self.help)
 
 
@@ -128,7 +140,7 @@ def mechanism_options(command: Command) -> Command:
     """The mechanism, and all options of all of them."""
     named = click.option(
         "--mechanism",
-        type=click.Choice([*MECHANISMS, Auto.name]),
+        type=Words([*MECHANISMS, Auto.name]),
         help="How items are chosen; see `dpsu mechanisms`. Default sieve, or auto where "
         "--expected-items-per-user or --auto-budget is given.",
     )
@@ -197,6 +209,8 @@ def planned(flags: Flags, file: Path | None = None) -> dict[str, Any]:
     for name in ("epsilon", "delta"):
         if name not in typed:
             raise click.UsageError(f"Missing option '--{name}'.")
+    if typed.get("mechanism") == NGrams.name and "text" not in typed:
+        raise click.UsageError("--mechanism ngrams needs texts: name their column with --text")
     beside = take(typed, ("epsilon", "delta", "public_items", "insecure_seed"))
     made = {"user": users_of(typed), "item": items_of(typed), "counts": _counts(typed)}
     return beside | made | {"mechanism": mechanism_of(typed)}
@@ -206,12 +220,7 @@ def _plan_in(file: Path, typed: Flags) -> Plan:
     for name in typed:
         if name not in BESIDE_A_PLAN:
             raise click.UsageError(f"--plan decides --{name.replace('_', '-')}; drop one of them")
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise ParameterError(f"the plan in {str(file)!r} cannot be read: {reason}") from None
-    return with_public_data(Plan.from_json(text), **typed)
+    return with_public_data(Plan.read(file), **typed)
 
 
 def _build(kind: type, typed: Flags) -> dict[str, Any]:
@@ -289,7 +298,7 @@ def format_option(command: Command) -> Command:
     """The format of input whose name does not say it."""
     return click.option(
         "--format",
-        type=click.Choice([*FORMATS, TABLE]),
+        type=Words([*FORMATS, TABLE]),
         help="Format of FILE if its name does not say it; standard input is CSV by default.",
     )(command)
 

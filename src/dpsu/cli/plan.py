@@ -41,12 +41,18 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
     "--html", type=click.Path(path_type=Path), help="Write the forecast as a page with plots."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the forecast, as JSON.")
-def plan_command(as_json: bool, html: Path | None, **options: Any) -> None:
+@click.option("--output", hidden=True)
+def plan_command(as_json: bool, html: Path | None, output: str | None, **options: Any) -> None:
     """Show what a release would do and need, without reading any data.
 
     With --users and --items-per-user, or --profile, also forecast how many items come out, for all
     mechanisms; exit code 1 if the settings are hopeless.
     """
+    if output is not None:
+        raise click.UsageError(
+            "a plan is printed, and --json prints it for programs; redirect that: dpsu plan ... "
+            "--json > plan.json"
+        )
     profile = {name: options.pop(name) for name in PROFILE}
     if all(value is None for value in profile.values()):
         if html is not None:

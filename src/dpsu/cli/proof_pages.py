@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dpsu
 from dpsu.errors import DpsuError, ParameterError
+from dpsu.options import did_you_mean
 
 INDEX = "index"
 _PACKAGE = Path(dpsu.__file__).resolve().parent
@@ -55,7 +56,8 @@ def proof_page(name: str) -> ProofPage:
     """The page of this name."""
     pages = proof_pages()
     if name not in pages:
-        raise ParameterError(f"there is no proof {name!r}; `dpsu proofs` lists them")
+        near = did_you_mean(name, pages)
+        raise ParameterError(f"there is no proof {name!r}; `dpsu proofs` lists them{near}")
     return pages[name]
 
 

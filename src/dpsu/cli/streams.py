@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+class ReaderLeftError(OutputError):
+    """Nobody reads standard output any more."""
+
+
+def shown(text: str) -> None:
+    """Write what is there to be read: a reader who stops early, such as `head`, saw enough."""
+    with contextlib.suppress(ReaderLeftError):
+        to_stdout(text)
+
+
 def to_stdout(text: str) -> None:
     """Write all of it, or say why not; a file is on the disk when this returns."""
     if sys.stdout is None or sys.stdout.closed:
@@ -23,7 +33,7 @@ def to_stdout(text: str) -> None:
         # Not through Python's streams: without a buffer they drop what does not fit.
         write_all(sys.stdout.fileno(), text.encode(errors="surrogateescape"))
     except BrokenPipeError:
-        raise OutputError(
+        raise ReaderLeftError(
             "cannot write standard output: who was reading it stopped before the end"
         ) from None
     except OSError as error:
@@ -39,7 +49,7 @@ def printed() -> Iterator[Console]:
     console = Console() if a_terminal() else Console(width=110)
     with console.capture() as captured:
         yield console
-    to_stdout(captured.get())
+    shown(captured.get())
 
 
 def a_terminal() -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,12 @@ class Items(Typed):
     Items(columns='product', type=None, repeats='times')
     """
 
-    columns: str = option(DEFAULT_ITEM, object, "Column of what to release.", name="item")
+    columns: str = option(
+        DEFAULT_ITEM,
+        object,
+        "Column of what to release; with --text, the name of the column of the result.",
+        name="item",
+    )
     type: str | None = option(
         None,
         str,
@@ -179,8 +185,44 @@ def pick(
             hint = "no column has a name like that; "
             if near:
                 hint = f"did you mean {' or '.join(repr(other) for other in near)}? "
-        raise column_error(
-            f"there is no column {name!r} in {where}; {hint}name the right one with {{{purpose}}}",
-            **{purpose: ...},
-        )
+        raise MissingColumnError(f"there is no column {name!r} in {where}; {hint}", purpose)
     return list(wanted)
+
+
+class MissingColumnError(ParameterError):
+    """A column that was named is not there.
+
+    Parameters
+    ----------
+    found : str
+        What is wrong, and which column may be meant.
+    purpose : str
+        The option that names the column.
+    """
+
+    def __init__(self, found: str, purpose: str) -> None:
+        told = column_error(f"{found}name the right one with {{{purpose}}}", **{purpose: ...})
+        super().__init__(told.message, told.flags, **told.options)
+        self._found, self._purpose = found, purpose
+
+    def under_a_plan(self) -> ParameterError:
+        """The same where a plan names the column, and nobody typed it."""
+        return column_error(
+            f"{self._found}the plan names it; make a plan with the right {{{self._purpose}}} and "
+            "have that approved, or rename the column",
+            **{self._purpose: ...},
+        )
+
+
+@contextmanager
+def named_by(plan: object) -> Iterator[None]:
+    """Blame the plan, if there was one before the data, for columns that are missing inside."""
+    try:
+        yield
+    except MissingColumnError as error:
+        if plan is None:
+            raise
+        blamed = error.under_a_plan()
+    else:
+        return
+    raise blamed

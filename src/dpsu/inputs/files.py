@@ -27,6 +27,13 @@ from dpsu.options import shown
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
 
 
+# Files that people have, and that are not read: a name that ends so is a name of a file.
+OTHER_SUFFIXES = (
+    ".xlsx", ".xls", ".ods", ".json", ".txt", ".gz", ".zst", ".zip", ".bz2", ".xz", ".feather",
+    ".arrow", ".orc", ".avro", ".db", ".sqlite", ".duckdb", ".pkl", ".sav", ".dta",
+)  # fmt: skip
+
+
 def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None) -> list[Path]:
     """The files that names, globs and folders stand for; raises an error if there is none."""
     if [str(source) for source in sources].count(STDIN) > 1:
@@ -77,11 +84,17 @@ def _is_utf8(name: str) -> bool:
 
 def _no_file(source: str) -> str:
     # Texts that are not paths may be private texts, given by mistake: do not quote them.
-    named = format_of(Path(source)) is not None and "\n" not in source and len(source) < 1000
+    ending = Path(source).suffix.lower()
+    named = (
+        "\n" not in source
+        and len(source) < 1000
+        and (format_of(Path(source)) is not None or ending in OTHER_SUFFIXES)
+    )
     if re.search(r"[*?\[]", source) and not re.search(r"\s", source) and len(source) < 1000:
         return f"no file has a name like {source!r}"
     if named or ("/" in source and not re.search(r"\s", source)):
-        return f"there is no file {source!r}"
+        formats = f"; formats: {KNOWN_SUFFIXES}" if ending in OTHER_SUFFIXES else ""
+        return f"there is no file {source!r}{formats}"
     return (
         "there is no such file, and a text or list of texts is read as the names of files; give "
         "(user, text) pairs, a mapping of users to theirs, or a table"

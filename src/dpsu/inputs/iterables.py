@@ -5,7 +5,6 @@ Cells are Python objects without a schema: they are text, or what was declared (
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from dpsu.contributions.id_columns import Column, repeats_of
 from dpsu.contributions.pairs import Rows, Tally, rows_of
-from dpsu.errors import DataError, DataWarning, ParameterError
+from dpsu.errors import DataError, ParameterError, warn
 from dpsu.inputs.columns import DefaultName, column_error
 from dpsu.randomness.keys import Key
 
@@ -91,6 +90,11 @@ def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key)
             tally.lose(NO_PAIR, len(elements) - len(pairs))
             owners = user.untyped([pair[0] for pair in pairs], tally.lose)
             return _rows(owners, [pair[1] for pair in pairs], None, columns, tally)
+    if elements and all(isinstance(element, Mapping) for element in elements):
+        raise DataError(
+            "data is a list of mappings, which may be rows; give a table: pandas.DataFrame(data), "
+            "or pyarrow.Table.from_pylist(data)"
+        )
     if not all(isinstance(element, Collections) for element in elements):
         raise DataError(
             "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
@@ -98,11 +102,9 @@ def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key)
         )
     _refuse_rows(user, item)
     if len(elements) > 1 and all(isinstance(e, list) and len(e) == 2 for e in elements):
-        warnings.warn(
+        warn(
             "every list has exactly two entries, and each list was read as the items of one user; "
-            "if they are [user, item] pairs, both are now treated as items: give tuples instead",
-            DataWarning,
-            stacklevel=4,
+            "if they are [user, item] pairs, both are now treated as items: give tuples instead"
         )
     users: list[str] = []
     items: list[Any] = []

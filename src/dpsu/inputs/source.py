@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.formats import FORMATS
 from dpsu.inputs.tokens import Tokens
+from dpsu.options import one_of
 from dpsu.text.spec import FunctionName
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Source:
     strict: bool = False
 
     def __post_init__(self) -> None:
+        if self.format is not None:
+            one_of("format", self.format, FORMATS)
         if isinstance(self.item.tokenizer, FunctionName):
             raise ParameterError(
                 f"the tokenizer is the {self.item.tokenizer}, which a file does not hold; give it "

@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import BudgetError, LedgerError, ParameterError
+from dpsu.errors import BudgetError, LedgerError, ParameterError, shown
 from dpsu.ledger.accounting import Cost, total
 from dpsu.ledger.records import (
     BUDGET,
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from dpsu.ledger.spending import Spending
 
 SECONDS_TO_WAIT = 60.0
+TWO_NUMBERS = "{budget} must be two numbers, epsilon and delta"
+# What the budget is called where it is changed.
+SETTING = {"budget": "set_budget"}
 APPLICATION = 0x64707375  # "dpsu"
 FORMAT = 3
 # What is written stays. Whoever edits the file by hand meets these triggers first, and the hashes
@@ -105,6 +108,11 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        from dpsu.ledger.prose import ledger_html
+
+        return ledger_html(self)
+
     @property
     def head(self) -> str:
         """Hash of the newest entry, and with it of all: keep it where the file is not."""
@@ -161,9 +169,9 @@ class Ledger:
 
         A budget below what is spent lets nothing further happen, and takes nothing back.
         """
-        name, chosen = _name(dataset), _budget(budget)
+        name, chosen = _name(dataset), _budget(budget, SETTING)
         if chosen is None:
-            raise ParameterError("{budget} must be two numbers: (epsilon, delta)", budget=...)
+            raise ParameterError(TWO_NUMBERS, SETTING, budget=...)
         with self._transaction(write=True) as (connection, book):
             book.account(name)
             _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
@@ -178,11 +186,12 @@ class Ledger:
             known = book.account(dataset)
             if budget not in (None, known.budget):
                 raise ParameterError(
-                    f"the budget of {dataset!r} is {_told(known.budget)}; to change it, say "
-                    f"dpsu ledger {str(self.path)!r} --dataset {dataset!r} --set-budget E,D"
+                    f"{{budget}} is not the one on record for {dataset!r}, which is "
+                    f"{_told(known.budget)}; drop it, or {_change(self.path, dataset)}",
+                    budget=...,
                 )
             if not total([*known.costs, cost]).within(known.budget):
-                raise BudgetError(_refusal(known, cost))
+                raise BudgetError(_refusal(known, cost, self.path))
             return _append(connection, book, content_of(CHARGE, dataset, **facts))
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
@@ -306,15 +315,25 @@ def _file(path: str | os.PathLike[str]) -> Path:
         raise ParameterError(f"ledger {name!r} is not a valid file name") from None
 
 
-def _refusal(account: Account, cost: Cost) -> str:
-    spent, budget = account.total, account.budget
+def _refusal(account: Account, cost: Cost, path: Path) -> str:
+    spent, budget, left = account.total, account.budget, account.left.sums
     together = total([*account.costs, cost])
     return (
         f"this release costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
-        f"{account.dataset!r} ({float(spent.epsilon):.6g}, {float(spent.delta):.4g}) is spent; "
+        f"{account.dataset!r} ({float(spent.epsilon):.6g}, {float(spent.delta):.4g}) is spent and "
+        f"({left.epsilon:.6g}, {left.delta:.4g}) left by sums; "
         f"at epsilon {budget.epsilon:g} delta would be "
         f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
-        "was read or charged"
+        "was read or charged. Give a smaller epsilon and delta, or, if more may be spent on these "
+        f"people, {_change(path, account.dataset)}"
+    )
+
+
+def _change(path: Path, dataset: str) -> str:
+    """How to change a budget, wherever somebody is."""
+    return (
+        f"change the budget: dpsu ledger {str(path)!r} --dataset {dataset!r} --set-budget E,D, or "
+        "Ledger.set_budget in Python"
     )
 
 
@@ -346,15 +365,21 @@ def _name(dataset: str) -> str:
     return unicodedata.normalize("NFC", dataset)
 
 
-def _budget(budget: tuple[float, float] | None) -> Privacy | None:
+def _budget(
+    budget: tuple[float, float] | None, flags: dict[str, str] | None = None
+) -> Privacy | None:
     if budget is None:
         return None
     if not isinstance(budget, (tuple, list)) or len(budget) != 2:
-        raise ParameterError("{budget} must be two numbers: (epsilon, delta)", budget=...)
+        raise ParameterError(TWO_NUMBERS, flags, budget=...)
     try:
         return Privacy(*budget)
     except ParameterError as error:
-        raise ParameterError(f"{{budget}}: {error}", budget=...) from None
+        # Epsilon and delta of a budget have no options of their own.
+        told = error.message
+        for name, value in error.options.items():
+            told = told.replace(f"{{{name}}}", f"its {name} {shown(value)}")
+        raise ParameterError(f"{{budget}}: {told}", flags, budget=...) from None
 
 
 def _statements(script: str) -> Iterator[str]:

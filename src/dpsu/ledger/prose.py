@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from dpsu.errors import LedgerError
 from dpsu.showing.markup import block, bullets, paragraph, table, title
 
 if TYPE_CHECKING:
     from dpsu.ledger.accounting import Amount
+    from dpsu.ledger.ledger import Ledger
     from dpsu.ledger.records import Account, RecordedRelease
     from dpsu.privacy.guarantee import Privacy
 
@@ -23,8 +25,10 @@ RULES = (
     "A release is refused if it exceeds the budget by both accounts.",
     "For few releases the sums are smaller, for many the second account.",
 )
-RELEASES_HEAD = ("entry", "started (UTC)", "mechanism", "state", "epsilon", "delta")
+RELEASES_HEAD = ("entry", "started (UTC)", "run", "mechanism", "state", "epsilon", "delta")
+DATASETS_HEAD = ("dataset", "releases", "epsilon left", "of", "delta left", "of")
 NEWEST = 10
+RUN_SHOWN = 8
 ACCOUNT_PROMISES = (
     "everything that is released about these people is charged here, under this name, and this "
     "file was never lost or replaced by an older copy",
@@ -76,9 +80,36 @@ def account_html(account: Account) -> str:
         *(paragraph(f"earlier budget: {earlier}") for earlier in _earlier(account)),
         paragraph(" ".join(RULES)),
         *([paragraph(f"{older:,} older releases, and then")] if older else []),
-        *([table(RELEASES_HEAD, map(_release_row, newest), texts=4)] if newest else []),
+        *([table(RELEASES_HEAD, map(_release_row, newest), texts=5)] if newest else []),
         *map(paragraph, _states(account)),
         bullets("You promise that", [*ACCOUNT_PROMISES, WITHOUT_PROMISE]),
+    )
+
+
+def ledger_html(ledger: Ledger) -> str:
+    """All datasets of a ledger for notebooks, and what is left of each by sums."""
+    try:
+        book = ledger.read()
+    except LedgerError as error:
+        return block(title(repr(ledger)), paragraph(f"{error}."))
+    accounts = [book.account(name) for name in book.datasets()]
+    return block(
+        title(repr(ledger)),
+        table(DATASETS_HEAD, map(_dataset_row, accounts)),
+        paragraph("Left by sums; ledger.account(name) tells the other account, and all releases."),
+        paragraph(f"head, of {len(book.hashes):,} entries: {book.head}"),
+    )
+
+
+def _dataset_row(account: Account) -> tuple[str, ...]:
+    left, budget = account.left.sums, account.budget
+    return (
+        account.dataset,
+        f"{len(account.releases):,}",
+        f"{left.epsilon:.4g}",
+        f"{budget.epsilon:g}",
+        f"{left.delta:.4g}",
+        f"{budget.delta:g}",
     )
 
 
@@ -116,11 +147,17 @@ def _release_row(entry: RecordedRelease) -> tuple[str, ...]:
     return (
         f"{entry.number}",
         utc(entry.started),
+        short_run(entry),
         entry.mechanism,
         entry.state if entry.reason is None else f"{entry.state} ({entry.reason})",
         f"{price.epsilon:g}",
         f"{price.delta:g}",
     )
+
+
+def short_run(entry: RecordedRelease) -> str:
+    """The beginning of a run's id, enough to find its report."""
+    return entry.run[:RUN_SHOWN]
 
 
 def utc(time: str) -> str:

@@ -196,6 +196,10 @@ class Book:
                     "it were changed, removed, added or moved",
                 )
 
+    def __repr__(self) -> str:
+        told = f"{len(self.hashes):,} entries, {len(self._budgets):,} datasets"
+        return f"<Book of {str(self._path)!r}: {told}, head {self.head[:12]}>"
+
     @property
     def head(self) -> str:
         """Hash of the newest entry, which stands for all of them; empty if there is none."""
@@ -211,8 +215,9 @@ class Book:
             near = difflib.get_close_matches(dataset, self.datasets(), n=1)
             meant = f"did you mean {near[0]!r}? A" if near else "a"
             raise ParameterError(
-                f"the ledger has no dataset {dataset!r}; {meant} new one needs a budget: "
-                "epsilon,delta"
+                f"the ledger has no dataset {dataset!r}; {meant} new one needs {{budget}}, its "
+                "epsilon and delta",
+                budget=...,
             )
         releases = tuple(each for each in self._releases.values() if each.dataset == dataset)
         *earlier, now = self._budgets[dataset]

@@ -47,6 +47,13 @@ class Spending:
     def __deepcopy__(self, memo: dict[int, Any]) -> Spending:
         return self
 
+    def __repr__(self) -> str:
+        if self._ledger is None:
+            return "<Spending: nothing is recorded>"
+        budget = self._budget
+        told = "" if budget is None else f", budget=({budget.epsilon:g}, {budget.delta:g})"
+        return f"<Spending of {self.dataset!r}{told} in {self._ledger!r}>"
+
     @classmethod
     def of(cls, ledger: Any) -> Spending:
         """What the argument of a release means; without a ledger nothing is recorded."""

@@ -30,6 +30,9 @@ FLAGS = {"budget": "auto_budget", "items_per_user": "expected_items_per_user"}
 class Auto(Typed):
     """Choose the mechanism by what is known about users, or is estimated for a share of the budget.
 
+    What decides is how many items a user holds. Where neither `items_per_user` nor `budget` is
+    given, nothing is known about it, and the mechanism is sieve.
+
     Parameters
     ----------
     items_per_user : float, optional

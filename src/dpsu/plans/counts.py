@@ -73,6 +73,8 @@ def counts_of(given: Any) -> Counts | None:
     """What was typed for `counts`: False, True, or more."""
     if isinstance(given, Counts):
         return given
+    if given is Counts:
+        raise ParameterError("{counts} is the class Counts; make one: dpsu.Counts()", counts=...)
     if not isinstance(given, bool):
         raise ParameterError("{counts} is neither True nor False nor dpsu.Counts()", counts=given)
     return Counts() if given else None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from dpsu._version import __version__
@@ -381,6 +383,28 @@ class Plan:
             "noisy_counts": None if self.noisy_counts is None else vars(self.noisy_counts),
             "private": self.private,
         }
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan to a JSON file, whole or not at all; :meth:`read` reads it back."""
+        from dpsu.runtime.writing import check_writable, write_text
+
+        check_writable(Path(path), suffixes=(".json",))
+        write_text(Path(path), f"{self.to_json()}\n")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Plan:
+        """Read a plan from a file that :meth:`write` or ``dpsu plan --json`` made, and check it."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise ParameterError(f"the plan in {str(path)!r} cannot be read: {reason}") from None
+        try:
+            return cls.from_json(text)
+        except ParameterError as error:
+            raise ParameterError(
+                f"{str(path)!r}: {error.message}", error.flags, **error.options
+            ) from None
 
     @classmethod
     def from_json(cls, text: str) -> Plan:

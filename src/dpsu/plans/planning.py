@@ -11,6 +11,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
+from dpsu.keywords import kind_keywords
 from dpsu.options import one_of
 from dpsu.plans.auto import FLAGS, Auto, Hints
 from dpsu.plans.counts import Counts, counts_of
@@ -24,6 +25,7 @@ from dpsu.text.spec import FUNCTION, is_file
 DEFAULT_MECHANISM = Sieve
 
 
+@kind_keywords
 def plan(
     *,
     epsilon: float,
@@ -150,8 +152,42 @@ def mechanism_of(given: str | Mechanism | Auto | None) -> Mechanism | Auto:
             "mechanism is a plan, which has a mechanism and a guarantee already; give the plan "
             "alone, behind the data: dpsu.release(data, plan)"
         )
-    name = one_of("mechanism", given, [*MECHANISMS, Auto.name])
-    return Auto() if name == Auto.name else by_name(name)
+    return mechanism(given)
+
+
+def mechanism(name: str, **options: Any) -> Mechanism | Auto:
+    """A mechanism by its name, for names and options that come from a file or a form.
+
+    Parameters
+    ----------
+    name : str
+        One of ``dpsu mechanisms``; ``"auto"`` makes a :class:`dpsu.Auto`.
+    **options
+        Its options, as its class takes them.
+
+    Returns
+    -------
+    Mechanism or Auto
+
+    Privacy
+    -------
+    Touches no data.
+
+    Cost
+    ----
+    None.
+
+    Examples
+    --------
+    >>> import dpsu
+    >>> dpsu.mechanism("sieve", rounds=6) == dpsu.Sieve(rounds=6)
+    True
+    >>> dpsu.mechanism("auto", items_per_user=1) == dpsu.Auto(items_per_user=1)
+    True
+    """
+    if one_of("mechanism", name, [*MECHANISMS, Auto.name]) != Auto.name:
+        return by_name(name, **options)
+    return Auto(**options)
 
 
 def users_of(given: str | Users) -> Users:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsu.plans.auto import Hints
 from dpsu.showing import markup
 
 if TYPE_CHECKING:
-    from dpsu.plans.auto import Hints
     from dpsu.plans.plan import Plan, Selected
 
+NOTHING_KNOWN = Hints()
+UNPROVEN = "greedy-published"
 THEOREMS = {
     "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: `dpsu proofs laplace`",
     "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: `dpsu proofs gaussian`",
@@ -19,7 +21,7 @@ THEOREMS = {
     "sips": "rounds of Gaussian noise, their budgets added up: `dpsu proofs sips`",
     "sieve": "rounds of Gaussian noise and a boundary for novel items: `dpsu proofs sieve`",
     "ngrams": "Gaussian noise on public domains, length by length: `dpsu proofs ngrams`",
-    "greedy-published": "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
+    UNPROVEN: "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
 }
 
 
@@ -92,16 +94,11 @@ def plan_html(plan: Plan) -> str:
 
 def _facts(plan: Plan) -> list[tuple[str, str]]:
     """What is decided, by name."""
-    proof = THEOREMS.get(plan.theorem, f"`dpsu proofs {plan.theorem}`")
-    if plan.rounds is None:
-        proof += f"; policy: `dpsu proofs {plan.policy.kind}`"
-    if plan.shift:
-        proof += "; min_users: `dpsu proofs min-users`"
     facts = [
         ("plan", f"{plan.hash[:16]}, by dpsu {plan.version}"),
         ("guarantee", guarantee(plan)),
         ("mechanism", f"{plan.name}, {plan.mechanism.calibrated} calibration"),
-        ("proof", proof),
+        ("proof", _proof_text(plan)),
     ]
     if plan.text is not None:
         facts.append(("items", str(plan.text)))
@@ -122,6 +119,8 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(("chosen by", _hints_text(plan.hints)))
     if plan.min_users is not None:
         text = f"items of fewer users are never released; an item needs {plan.shift:,} weight more"
+        if plan.shift and plan.theorem == "gaussian":
+            text += "; noise and novel items are accounted for apart, by the published curve"
         facts.append(("at least", f"{plan.min_users:,} users: {text}"))
     if plan.noisy_counts is not None:
         c = plan.noisy_counts
@@ -135,6 +134,39 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.public_items is not None:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     return facts
+
+
+def proofs(plan: Plan) -> dict[str, str]:
+    """The proof pages that the guarantee of a plan rests on, and what each is for."""
+    design, hints = plan.design, plan.hints
+    drawn = plan.rounds is not None or plan.noisy_counts is not None
+    paid = hints is not None and hints.epsilon > 0.0
+    orders = plan.max_items is not None or design.order is not None or not plan.mechanism.parallel
+    policy = {} if plan.rounds is not None else {plan.policy.kind: (True, "policy")}
+    wanted = {
+        plan.theorem: (plan.theorem != UNPROVEN, "theorem"),
+        **policy,
+        "min-users": (plan.shift > 0, "min_users"),
+        "text": (plan.text is not None, "texts"),
+        "orders": (orders, "orders and samples"),
+        "public": (plan.prior is not None or plan.public_items is not None, "public data"),
+        "counts": (plan.noisy_counts is not None, "counts"),
+        "auto": (paid, "estimates"),
+        "select": (plan.selected is not None, "choice among candidates"),
+        "coins": (plan.rounds is None, "exact coins"),
+        "noise": (drawn or paid, "exact noise"),
+    }
+    return {page: what for page, (needed, what) in wanted.items() if needed}
+
+
+def _proof_text(plan: Plan) -> str:
+    """The theorem in words, and every other page by what it is for."""
+    pages = proofs(plan)
+    told = THEOREMS.get(plan.theorem, f"`dpsu proofs {plan.theorem}`")
+    others = (
+        f"; {what}: `dpsu proofs {page}`" for page, what in pages.items() if page != plan.theorem
+    )
+    return told + "".join(others)
 
 
 def _chances(plan: Plan) -> list[tuple[str, str]]:
@@ -163,6 +195,8 @@ def _selected_text(selected: Selected) -> str:
 
 
 def _hints_text(hints: Hints) -> str:
+    if hints == NOTHING_KNOWN:
+        return "auto, which takes sieve where nothing is known of the users"
     users = "an unknown number of" if hints.expected_users is None else f"{hints.expected_users:,}"
     size = hints.expected_items_per_user
     known = "unknown sets" if size is None else f"{size:.3g} items each"

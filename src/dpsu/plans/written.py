@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import sys
 from dataclasses import fields
@@ -33,6 +34,7 @@ DERIVED = {"derived", "hash"}
 TOLERANCE = 1e-9
 # It is printed, and must not look like anything else.
 VERSION = re.compile(r"[0-9A-Za-z.+!-]{1,40}")
+ANEW = "Make a new plan with dpsu.plan (dpsu plan --json), and have that approved"
 T = TypeVar("T")
 
 
@@ -63,17 +65,41 @@ def parse(text: str) -> dict[str, Any]:
     """Plain values of a file, if it is a plan at all."""
     try:
         values = json.loads(text, object_pairs_hook=unique)
-    except (ValueError, RecursionError, TypeError):
-        values = None
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise ParameterError(f"this is not a plan of format {FORMAT}")
-    return values
+    except (ValueError, TypeError, RecursionError):
+        raise ParameterError(_no_json(text)) from None
+    refuse_other_values(values)
+    found: dict[str, Any] = values
+    return found
+
+
+def _no_json(text: Any) -> str:
+    named = isinstance(text, os.PathLike)
+    if isinstance(text, str) and not re.search(r"[\n{]", text) and text.endswith(".json"):
+        named = True
+    if named:
+        return "this is the name of a file, not a plan; dpsu.Plan.read(path) reads the file"
+    return "this is not a plan: it is not JSON"
+
+
+def refuse_other_values(values: Any) -> None:
+    """Refuse what is no plan of this format, and say what it is instead."""
+    found = values.get("format") if isinstance(values, dict) else None
+    if isinstance(values, dict) and isinstance(values.get("plan"), dict):
+        what = "a forecast" if "by_mechanism" in values else "a report"
+        raise ParameterError(f"this is {what}, not a plan; its plan is under 'plan'")
+    if not isinstance(values, dict) or type(found) is not int or not {"mechanism"} <= set(values):
+        raise ParameterError(
+            "this is JSON, but not a plan: Plan.to_json and dpsu plan --json write plans"
+        )
+    if found != FORMAT:
+        raise ParameterError(
+            f"this is a plan of format {found}, and this dpsu knows format {FORMAT}. {ANEW}"
+        )
 
 
 def facts_of(values: dict[str, Any]) -> dict[str, Any]:
     """The parts of a plan, none missing and none unknown."""
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise ParameterError(f"this is not a plan of format {FORMAT}")
+    refuse_other_values(values)
     for name in sorted((DECIDED | DERIVED) ^ set(values)):
         what = "no" if name in DECIDED | DERIVED else "an unknown"
         raise ParameterError(f"this is not a plan as dpsu writes it: it has {what} {name[:40]!r}")
@@ -84,11 +110,18 @@ def facts_of(values: dict[str, Any]) -> dict[str, Any]:
 
 def build(kind: type[T], values: Any) -> T:
     """An object of plain values, refused if they are not the fields of its class."""
-    if not isinstance(values, dict) or set(values) != _names(kind):
-        raise ParameterError(
-            f"this is not a plan as dpsu writes it: its {kind.__name__} has other parts"
-        )
+    _refuse_other_parts(values, _names(kind), kind.__name__)
     return kind(**values)
+
+
+def _refuse_other_parts(values: Any, names: set[str], owner: str) -> None:
+    """Refuse an object that lacks a part, or has one that is unknown; says which."""
+    begun = f"this is not a plan as dpsu writes it: its {owner} "
+    if not isinstance(values, dict):
+        raise ParameterError(f"{begun}has no parts")
+    for name in sorted(names ^ set(values)):
+        what = "no" if name in names else "an unknown"
+        raise ParameterError(f"{begun}has {what} {name[:40]!r}")
 
 
 def _names(kind: type) -> set[str]:
@@ -103,8 +136,7 @@ def mechanism_from_dict(values: Any, knowledge: type[Any]) -> Mechanism:
     if options.get("prior") is not None:
         options["prior"] = build(knowledge, options["prior"])
     made = mechanism(values["name"], **options)
-    if _names(type(made)) != set(options):
-        raise ParameterError("this is not a plan as dpsu writes it: options are missing")
+    _refuse_other_parts(options, _names(type(made)), made.name)
     return made
 
 
@@ -166,6 +198,11 @@ def design_to_dict(design: Design) -> dict[str, Any]:
 
 def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: str) -> None:
     """Refuse a file that does not say what follows from what was decided in it."""
+    if found["hash"] != derived["hash"]:
+        raise ParameterError(
+            "what was decided in this plan (guarantee, mechanism, columns, seed or version) is not "
+            f"what its hash stands for, so it was edited after it was made. {ANEW}"
+        )
     place = _differing(found, json.loads(json.dumps(derived)), "")
     if place is None:
         return
@@ -174,7 +211,7 @@ def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: 
         why = f"it was edited, or dpsu {version} designed it otherwise than dpsu {__version__} does"
     raise ParameterError(
         f"this plan is not what its mechanism and guarantee lead to: {place} differs, so {why}. "
-        "Make a new plan with dpsu.plan (dpsu plan --json), and have that approved"
+        f"{ANEW}"
     )
 
 

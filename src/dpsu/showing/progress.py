@@ -18,7 +18,7 @@ from dpsu.showing.markup import Html, escaped
 Stages = Callable[[str, int], None]
 Steps = Callable[[int, int], None]
 
-COMPILING = "compiling for this machine, once; it takes up to a minute"
+COMPILING = "compiling for this machine, once for each mechanism; it takes up to a minute"
 SECONDS_BETWEEN_UPDATES = 0.2
 # What writing to a stream that is gone raises; rich makes an exit of a broken pipe.
 _GONE = (OSError, ValueError, SystemExit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,14 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
+from dpsu.keywords import kind_keywords
 from dpsu.options import whole_number
-from dpsu.plans.mechanisms import MECHANISMS, Mechanism
+from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import items_of, users_of
 from dpsu.privacy.guarantee import Privacy
 from dpsu.showing.progress import Steps, steps
-from dpsu.yields.forecasting import sized
+from dpsu.yields.forecasting import as_mechanism, tried_mechanisms
 from dpsu.yields.tables import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ class Comparison:
         return comparison_html(self)
 
 
+@kind_keywords
 def compare(
     data: Any,
     *,
@@ -287,25 +289,23 @@ def _plans(
     source: Source,
 ) -> list[Plan]:
     """The plans to compare; everything that can be refused is refused here, before any data."""
-    if isinstance(mechanisms, (str, Mechanism)):
-        mechanisms = [mechanisms]
-    usual = [name for name, kind in MECHANISMS.items() if not kind.by_length]
-    listed = usual if mechanisms is None else list(mechanisms)
+    listed = tried_mechanisms() if mechanisms is None else _listed(mechanisms)
     if not listed:
         raise ParameterError(
             "{mechanisms} is empty; name at least one, or leave it out for all", mechanisms=...
         )
-    made = [sized(each, None) if isinstance(each, str) else each for each in listed]
-    for each in made:
-        if not isinstance(each, Mechanism) or each.by_length or getattr(each, "prior", None):
-            raise ParameterError(
-                "{mechanisms} must be names or objects such as dpsu.Sieve(), without a prior and "
-                "other than ngrams",
-                mechanisms=...,
-            )
+    made = [as_mechanism(each, None) for each in listed]
+    if any(getattr(each, "prior", None) for each in made):
+        raise ParameterError("{mechanisms} must be without a prior here", mechanisms=...)
     # Repeats are there for the mechanisms that make use of them; the others need none.
     item = replace(source.item, repeats=None) if isinstance(source.item, Items) else source.item
     return [Plan.derived(privacy, each, source.user, item) for each in dict.fromkeys(made)]
+
+
+def _listed(mechanisms: Any) -> list[Any]:
+    """What was typed: one mechanism, or several."""
+    alone = isinstance(mechanisms, (str, type)) or not isinstance(mechanisms, Iterable)
+    return [mechanisms] if alone else list(mechanisms)
 
 
 def _compared(plan: Plan, found: Expected, bound: float, levels: tuple[Level, ...]) -> Compared:

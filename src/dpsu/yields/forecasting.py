@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items
-from dpsu.options import options_of
+from dpsu.keywords import kind_keywords
+from dpsu.options import one_of, options_of
 from dpsu.plans.feasibility import Finding, findings
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism, mechanism
 from dpsu.plans.plan import Plan
@@ -149,6 +150,7 @@ class Forecast:
         return forecast_html(self)
 
 
+@kind_keywords
 def forecast(
     plan: Plan,
     *,
@@ -260,21 +262,37 @@ def _others(
 ) -> list[Mechanism]:
     """The mechanism of the plan first, and those to compare it with."""
     size = asked.max_items if typed_size else None
-    names = [name for name, kind in MECHANISMS.items() if not kind.by_length]
-    listed = names if mechanisms is None else list(mechanisms)
-    made = [sized(each, size) if isinstance(each, str) else each for each in listed]
-    for each in made:
-        if not isinstance(each, Mechanism) or each.by_length:
-            raise ParameterError(
-                "{mechanisms} must be names or objects such as dpsu.Sieve()", mechanisms=...
-            )
+    listed = tried_mechanisms() if mechanisms is None else list(mechanisms)
+    made = [as_mechanism(each, size) for each in listed]
     return [asked.mechanism, *(each for each in made if each.name != asked.name)]
+
+
+def tried_mechanisms() -> list[str]:
+    """Names of the mechanisms that can be tried side by side: all that weigh pairs."""
+    return [name for name, kind in MECHANISMS.items() if not kind.by_length]
+
+
+def as_mechanism(given: Any, size: int | None) -> Mechanism:
+    """What was listed among `mechanisms`: a name, or an object."""
+    if isinstance(given, str):
+        return sized(given, size)
+    if isinstance(given, type) and issubclass(given, Mechanism):
+        raise ParameterError(
+            f"{{mechanisms}} has the class {given.__name__}; make one: dpsu.{given.__name__}()",
+            mechanisms=...,
+        )
+    if not isinstance(given, Mechanism) or given.by_length:
+        raise ParameterError(
+            "{mechanisms} must be names or objects such as dpsu.Sieve(), other than ngrams",
+            mechanisms=...,
+        )
+    return given
 
 
 def sized(name: str, size: int | None) -> Mechanism:
     """A mechanism by its name, for sets of this size if it matters."""
-    kind = MECHANISMS.get(name)
-    if kind is not None and "max_items" in options_of(kind):
+    kind = MECHANISMS[one_of("mechanisms", name, tried_mechanisms())]
+    if "max_items" in options_of(kind):
         size = kind.usual_items if size is None else size
         return mechanism(name) if size is None else mechanism(name, max_items=size)
     return mechanism(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpsu.showing.markup import alert, block, bullets, paragraph, table
+from dpsu.showing.markup import Html, alert, block, bullets, paragraph, table, title
 
 if TYPE_CHECKING:
     from dpsu.plans.feasibility import Finding
@@ -78,6 +78,8 @@ def forecast_html(forecast: Forecast) -> str:
         *map(paragraph, _expected(forecast)),
         *findings,
         table(FORECAST_HEAD, map(_point_row, _best_first(forecast))),
+        *_sweep_html("Expected items by epsilon", forecast.by_epsilon, "epsilon"),
+        *_sweep_html("Expected items by max_items", forecast.by_max_items, "max_items"),
         bullets("How to read it", caveats(forecast)),
     )
 
@@ -131,14 +133,23 @@ def _in_words(point: Point) -> str:
 
 
 def _sweep(points: Sequence[Point], by: str) -> list[str]:
+    return aligned(*_sweep_cells(points, by))
+
+
+def _sweep_html(heading: str, points: Sequence[Point], by: str) -> list[Html]:
+    return [title(heading), table(*_sweep_cells(points, by))] if points else []
+
+
+def _sweep_cells(points: Sequence[Point], by: str) -> tuple[list[str], list[list[str]]]:
+    """A row for each mechanism, and a column for each value that was tried."""
     places = sorted({getattr(point, by) for point in points})
     mechanisms = list(dict.fromkeys(point.mechanism for point in points))
     found = {(point.mechanism, getattr(point, by)): point.released for point in points}
     rows = []
     for name in mechanisms:
         cells = [found.get((name, place)) for place in places]
-        rows.append((name, *("-" if cell is None else amount(cell) for cell in cells)))
-    return aligned(("", *(f"{place:g}" for place in places)), rows)
+        rows.append([name, *("-" if cell is None else amount(cell) for cell in cells)])
+    return ["", *(f"{place:g}" for place in places)], rows
 
 
 def comparison_text(comparison: Comparison) -> str:

@@ -168,28 +168,28 @@ def put(*path: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 EDITS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
     "noise": (put("derived", "selection", "curve", "scale", value=0.1), "curve.scale differs"),
-    "epsilon": (put("privacy", "epsilon", value=4.0), "differs, so it was edited"),
-    "delta": (put("privacy", "delta", value=1e-3), "differs, so it was edited"),
+    "epsilon": (put("privacy", "epsilon", value=4.0), "not what its hash stands for"),
+    "delta": (put("privacy", "delta", value=1e-3), "not what its hash stands for"),
     "epsilon, rehashed": (
         lambda values: rehashed(put("privacy", "epsilon", value=4.0)(values)),
-        "differs, so it was edited",
+        "derived.",
     ),
-    "user": (put("user", "columns", value="what"), "hash differs, so it was edited"),
-    "item": (put("item", "columns", value="who"), "hash differs, so it was edited"),
-    "hash": (put("hash", value="0" * 64), "hash differs, so it was edited"),
-    "option": (put("mechanism", "max_items", value=3), "differs, so it was edited"),
+    "user": (put("user", "columns", value="what"), "not what its hash stands for"),
+    "item": (put("item", "columns", value="who"), "not what its hash stands for"),
+    "hash": (put("hash", value="0" * 64), "not what its hash stands for"),
+    "option": (put("mechanism", "max_items", value=3), "not what its hash stands for"),
     "mechanism": (put("mechanism", "name", value="sips"), "sips has no option"),
     "unknown mechanism": (put("mechanism", "name", value="magic"), "magic is not one of"),
     "range": (put("mechanism", "max_items", value=0), "--max-items 0 is out of range"),
     "theorem": (put("derived", "theorem", value="none"), "theorem differs"),
     "private": (put("derived", "private", value=False), "private differs"),
-    "format": (put("format", value=1), "not a plan of format 2"),
-    "version": (put("version", value="0.0.1"), "hash differs, so it was edited, or dpsu 0.0.1"),
+    "format": (put("format", value=1), "a plan of format 1, and this dpsu knows format 2"),
+    "version": (put("version", value="0.0.1"), "seed or version) is not what its hash stands for"),
     "unknown part": (put("note", value="approved"), "an unknown 'note'"),
     "missing part": (lambda values: values.pop("counts") or values, "it has no 'counts'"),
-    "other parts": (put("user", value={"name": "who"}), "its Users has other parts"),
+    "other parts": (put("user", value={"name": "who"}), "its Users has no 'columns'"),
     "no number": (put("privacy", "epsilon", value="2"), "--epsilon 2 is not a number"),
-    "no object": (lambda values: [values], "not a plan of format 2"),  # type: ignore[dict-item,return-value]
+    "no object": (lambda values: [values], "this is JSON, but not a plan"),  # type: ignore[dict-item,return-value]
 }
 
 
@@ -226,7 +226,8 @@ def test_what_is_no_plan_is_refused(
     (tmp_path / "plan.json").write_bytes(content)
     code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
     assert (code, out) == (2, "")
-    assert "not a plan of format 2" in err or "it is not text" in err
+    assert str(tmp_path / "plan.json") in err
+    assert any(words in err for words in ("it is not JSON", "JSON, but not a", "it is not text"))
     code, out, err = run("release", data, "--plan", tmp_path / "nowhere.json")
     assert (code, out) == (2, "")
     assert "cannot be read: No such file" in err

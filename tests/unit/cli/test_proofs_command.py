@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools import stamp
@@ -17,6 +19,7 @@ from dpsu.cli import main, proof_pages
 from dpsu.errors import DpsuError
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.plans.prose import proofs
 
 Run = Callable[..., tuple[int, str, str]]
 STEMS = {proof.page.stem for proof in stamp.proofs()}
@@ -63,6 +66,7 @@ def test_a_name_that_is_no_proof_is_a_usage_error(name: str, run: Run) -> None:
     code, out, err = run(name)
     assert (code, out) == (2, "")
     assert "`dpsu proofs` lists them" in err
+    assert ("did you mean 'sieve'?" in err) == (name == "sieve.md")
 
 
 def named(text: str) -> set[str]:
@@ -80,7 +84,7 @@ def test_plans_name_proofs_that_can_be_printed(mechanism: str, calibration: str)
     }
     if "calibration" not in known and calibration == "paper":
         return
-    made = dpsu.mechanism(mechanism, **{name: options[name] for name in options if name in known})
+    made = MECHANISMS[mechanism](**{name: options[name] for name in options if name in known})
     item = dpsu.Tokens("body") if made.by_length else "item"
     plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism=made, item=item)
     found = named(str(plan))
@@ -93,6 +97,82 @@ def test_plans_name_proofs_that_can_be_printed(mechanism: str, calibration: str)
 def test_min_users_and_ledgers_name_theirs(tmp_path: Path) -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.Greedy(min_users=5))
     assert {"optimal", "greedy", "min-users", "ledger"} <= named(str(plan))
+
+
+PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
+
+
+@pytest.mark.parametrize(
+    ("options", "pages"),
+    [
+        ({}, {"sieve", "orders", "noise"}),
+        ({"mechanism": "sips"}, {"sips", "noise"}),
+        ({"mechanism": "greedy"}, {"optimal", "greedy", "orders", "coins"}),
+        ({"mechanism": dpsu.Greedy(alpha=3)}, {"truncated-laplace", "greedy", "orders", "coins"}),
+        ({"mechanism": dpsu.Greedy(prior={"a": 1})}, {"optimal", "greedy", "public", "orders"}),
+        (
+            {"mechanism": dpsu.Greedy(prior={"a": 1}, order="scarce", expected_users=1000)},
+            {"optimal", "greedy", "public", "orders", "coins"},
+        ),
+        ({"mechanism": dpsu.PolicyGaussian()}, {"gaussian-joint", "l2-descent", "orders"}),
+        ({"mechanism": dpsu.Reroute()}, {"gaussian-joint", "reroute", "coins"}),
+        ({"mechanism": dpsu.CountLaplace(max_items=3)}, {"count", "truncated-laplace", "orders"}),
+        ({"mechanism": dpsu.WeightedGaussian(min_users=5)}, {"gaussian", "weighted", "min-users"}),
+        ({"counts": True}, {"sieve", "counts", "noise"}),
+        ({"mechanism": "greedy", "counts": True}, {"greedy", "counts", "coins", "noise"}),
+        ({"public_items": ["a"]}, {"sieve", "public"}),
+        ({"item": dpsu.Tokens("body")}, {"sieve", "text"}),
+        ({"item": dpsu.Tokens("body"), "mechanism": "ngrams"}, {"ngrams", "text", "orders"}),
+    ],
+    ids=str,
+)
+def test_plans_name_every_proof_they_rest_on(options: dict[str, Any], pages: set[str]) -> None:
+    plan = dpsu.plan(**PROMISE, **options)
+    # All plans name the ledger, among what their caller promises.
+    found = named(str(plan)) - {"ledger"}
+    assert found == set(proofs(plan))
+    assert pages <= found <= STEMS
+    for page, there in (
+        ("counts", plan.counts is not None),
+        ("text", plan.text is not None),
+        ("public", plan.public_items is not None or plan.prior is not None),
+        ("min-users", plan.min_users is not None),
+        ("coins", plan.rounds is None),
+    ):
+        assert (page in found) == there
+    assert not {"select", "auto"} & found
+
+
+def test_choices_that_were_paid_for_name_their_proofs() -> None:
+    visits = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
+    estimated = dpsu.release(visits, mechanism=dpsu.Auto(budget=0.02), **PROMISE)
+    assert {"auto", "noise"} <= named(str(estimated.plan))
+    assert "auto" in json.loads(estimated.report_json())["proofs"]
+    free = dpsu.plan(mechanism=dpsu.Auto(items_per_user=1), **PROMISE)
+    assert "auto" not in named(str(free))
+    best = dpsu.select(visits, [dpsu.plan(mechanism=each, **PROMISE) for each in ("sieve", "sips")])
+    assert "select" in named(best.report())
+    assert "select" in json.loads(best.report_json())["proofs"]
+
+
+def test_what_is_not_proven_names_no_theorem() -> None:
+    published = dpsu.Greedy(calibration="paper", allow_unproven=True, max_items=3)
+    plan = dpsu.plan(mechanism=published, **PROMISE)
+    assert not plan.proven
+    assert "NONE: the published proof of greedy has a gap" in str(plan)
+    assert set(proofs(plan)) <= STEMS
+
+
+def test_reports_say_which_curve_min_users_has() -> None:
+    apart = "by the published curve"
+    assert apart in str(dpsu.plan(mechanism=dpsu.WeightedGaussian(min_users=5), **PROMISE))
+    assert apart in str(dpsu.plan(mechanism=dpsu.CountGaussian(min_users=5), **PROMISE))
+    assert apart not in str(dpsu.plan(mechanism=dpsu.Greedy(min_users=5), **PROMISE))
+
+
+def test_auto_says_that_it_knows_nothing() -> None:
+    told = str(dpsu.plan(mechanism="auto", **PROMISE))
+    assert "auto, which takes sieve where nothing is known of the users" in told
 
 
 def test_pages_beside_the_code_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_budgets_are_set_once_and_changed_on_purpose(ledger: Ledger) -> None:
     charge(ledger)
     ledger.dataset("visits").charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     for budget in ((4, 1e-5), (3, 1e-6)):
-        with pytest.raises(dpsu.ParameterError, match=r"is \(3, 1e-05\); to change it, say dpsu"):
+        with pytest.raises(dpsu.ParameterError, match=r"is \(3, 1e-05\); drop it, or change"):
             ledger.dataset("visits", budget=budget).charge(
                 dpsu.plan(epsilon=1, delta=1e-6), run=RUN
             )
@@ -124,8 +124,8 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
         ({"ledger": book, "dataset": "a\nb"}, "printable"),
         ({"ledger": book, "dataset": "a "}, "printable"),
         ({"ledger": book, "dataset": "a", "budget": 3}, "two numbers"),
-        ({"ledger": book, "dataset": "a", "budget": (3, 2)}, "budget: delta=2 is out of range"),
-        ({"ledger": book, "dataset": "a", "budget": ("3", 1e-5)}, "budget: epsilon='3' is not"),
+        ({"ledger": book, "dataset": "a", "budget": (3, 2)}, "budget: its delta 2 is out of range"),
+        ({"ledger": book, "dataset": "a", "budget": ("3", 1e-5)}, "budget: its epsilon .3. is not"),
         ({"ledger": book, "dataset": "a", "budget": {3: 1e-5}}, "two numbers"),
         ({"ledger": book, "dataset": "a", "budget": (10**400, 1e-5)}, "out of range"),
         ({"ledger": book, "dataset": ["a"]}, "1 to 200 characters"),

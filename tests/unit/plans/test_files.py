@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dpsu
+from dpsu.plans import written
 
 VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
 PLANS = [
@@ -77,8 +78,57 @@ def test_parts_that_are_missing_or_unknown_are_refused(plan: dpsu.Plan) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3", "null", '{"format": 1}', "{", "[" * 10**5])
 def test_what_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(dpsu.ParameterError, match="not a plan of format 2"):
+    with pytest.raises(dpsu.ParameterError, match=r"it is not JSON|this is JSON, but not a plan"):
         dpsu.Plan.from_json(text)
+
+
+def test_what_stands_in_the_place_of_a_plan_is_named(tmp_path: Path) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
+    forecast = dpsu.forecast(plan, users=50, items_per_user=2, mechanisms=[])
+    report = dpsu.release({"u": ["a"]}, plan).report_json()
+    path: Any = tmp_path / "plan.json"
+    for given, words in (
+        (report, "this is a report, not a plan; its plan is under 'plan'"),
+        (forecast.to_json(), "this is a forecast, not a plan; its plan is under 'plan'"),
+        ("approved/plan.json", r"dpsu.Plan.read\(path\) reads the file"),
+        (path, r"dpsu.Plan.read\(path\) reads the file"),
+        (plan.to_json().replace('"format": 2', '"format": 1'), "a plan of format 1, and this dpsu"),
+    ):
+        with pytest.raises(dpsu.ParameterError, match=words):
+            dpsu.Plan.from_json(given)
+    # And these are ways out.
+    assert dpsu.Plan.from_dict(json.loads(report)["plan"]) == plan
+
+
+def test_plans_are_written_whole_and_read_back(tmp_path: Path) -> None:
+    plan, file = dpsu.plan(epsilon=1, delta=1e-6, item="product"), tmp_path / "plan.json"
+    plan.write(file)
+    assert dpsu.Plan.read(file) == dpsu.Plan.read(str(file)) == plan
+    assert file.read_text("utf-8") == f"{plan.to_json()}\n"
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(dpsu.ParameterError, match=r"must end in \.json"):
+        plan.write(tmp_path / "plan.txt")
+    with pytest.raises(dpsu.OutputError):
+        plan.write(tmp_path / "nowhere" / "plan.json")
+    with pytest.raises(dpsu.ParameterError, match="cannot be read: No such file"):
+        dpsu.Plan.read(tmp_path / "other.json")
+    file.write_text("{", "utf-8")
+    with pytest.raises(
+        dpsu.ParameterError, match=r"plan\.json': this is not a plan: it is not JSON"
+    ):
+        dpsu.Plan.read(file)
+
+
+@pytest.mark.parametrize("part", ["privacy", "mechanism", "user", "item"])
+def test_parts_of_parts_are_named_too(part: str) -> None:
+    values = json.loads(dpsu.plan(epsilon=1, delta=1e-6).to_json())
+    for name in values[part]:
+        less = {key: value for key, value in values[part].items() if key != name}
+        with pytest.raises(dpsu.ParameterError, match=f"no '?{name}'?"):
+            dpsu.Plan.from_dict(values | {part: less})
+    more = values[part] | {"colour": 1}
+    with pytest.raises(dpsu.ParameterError, match=r"unknown 'colour'|no option colour"):
+        dpsu.Plan.from_dict(values | {part: more})
 
 
 def test_last_digits_may_differ_between_machines() -> None:
@@ -98,7 +148,14 @@ def test_last_digits_may_differ_between_machines() -> None:
 def test_another_version_is_named_where_it_designs_otherwise() -> None:
     values = json.loads(dpsu.plan(epsilon=1, delta=1e-6).to_json()) | {"version": "0.0.9"}
     # The hash covers the version: a file that changes one alone was edited.
-    with pytest.raises(dpsu.ParameterError, match=r"dpsu 0\.0\.9 designed it otherwise"):
+    with pytest.raises(dpsu.ParameterError, match="not what its hash stands for"):
+        dpsu.Plan.from_dict(values)
+    decided = {name: part for name, part in values.items() if name not in written.DERIVED}
+    values["hash"] = written.hash_of(decided)
+    assert dpsu.Plan.from_dict(values).version == "0.0.9"
+    values["derived"]["theorem"] = "another"
+    words = r"derived\.theorem differs, .* dpsu 0\.0\.9 designed it otherwise"
+    with pytest.raises(dpsu.ParameterError, match=words):
         dpsu.Plan.from_dict(values)
 
 

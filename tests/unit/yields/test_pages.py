@@ -202,3 +202,12 @@ def test_a_page_cannot_reach_the_network(
     assert refused == "refused"
     told, _ = complaints(driver)
     assert any("Content Security Policy" in entry["message"] for entry in told)
+
+
+def test_notebooks_show_other_epsilons_and_sizes_too() -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
+    seen = dpsu.forecast(plan, users=200, items_per_user=3, mechanisms=["greedy"])
+    page = seen._repr_html_()
+    assert page.count("<table>") == 3
+    for words in ("Expected items by epsilon", "Expected items by max_items", ">0.25<", ">300<"):
+        assert words in page

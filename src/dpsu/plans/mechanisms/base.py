@@ -154,33 +154,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {}
 
 
 def mechanism(name: str, **options: Any) -> Mechanism:
-    """A mechanism by its name, for names and options that come from a file or a form.
-
-    Parameters
-    ----------
-    name : str
-        One of ``dpsu mechanisms``.
-    **options
-        Its options, as its class takes them.
-
-    Returns
-    -------
-    Mechanism
-
-    Privacy
-    -------
-    Touches no data.
-
-    Cost
-    ----
-    None.
-
-    Examples
-    --------
-    >>> import dpsu
-    >>> dpsu.mechanism("sieve", rounds=6) == dpsu.Sieve(rounds=6)
-    True
-    """
+    """A mechanism by its name; :func:`dpsu.mechanism` also knows auto."""
     kind = MECHANISMS[one_of("mechanism", name, list(MECHANISMS))]
     known = options_of(kind)
     for typed in options:
@@ -245,7 +219,8 @@ class WithMinUsers(Mechanism):
     min_users: int | None = option(
         None,
         int,
-        "Never release an item held by fewer users; raises the weight needed accordingly.",
+        "Never release an item held by fewer users; this raises the weight needed accordingly, and "
+        "count-gaussian and weighted-gaussian use the published curve.",
         low=1,
         high=LARGEST_MIN_USERS,
     )
