@@ -124,7 +124,6 @@ PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
         ({"item": dpsu.Tokens("body")}, {"sieve", "text"}),
         ({"item": dpsu.Tokens("body"), "mechanism": "ngrams"}, {"ngrams", "text", "orders"}),
     ],
-    ids=str,
 )
 def test_plans_name_every_proof_they_rest_on(options: dict[str, Any], pages: set[str]) -> None:
     plan = dpsu.plan(**PROMISE, **options)
