@@ -6,6 +6,7 @@ from typing import Any
 
 import dpsu
 import dpsu.spark
+from dpsu.audits import made_up_prior
 from dpsu.cli import options
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
@@ -87,6 +88,8 @@ def audit(**flat: Any) -> dpsu.Audit:
     """Audit with flat options."""
     flat.setdefault("epsilon", 1.0)
     flat.setdefault("delta", 0.05)
+    if flat.get("order") in ("popular", "scarce"):
+        flat.setdefault("prior", made_up_prior())
     return dpsu.audit(dpsu.plan(**planned(flat)), **flat)
 
 
