@@ -143,7 +143,10 @@ NO_MEMORY = "there is not enough memory for this; use a larger machine, or fewer
 # What libraries say when memory is short; they have no exception of their own for it.
 _SHORTAGES = ("bad_alloc", "bad allocation", "can't start new thread", "cannot allocate memory",
               "resource temporarily unavailable", "out of memory", "realloc of size",
-              "malloc of size", "failed to map segment")  # fmt: skip
+              "malloc of size", "failed to map segment",
+              # Compiled modules that cannot get memory while they are imported fail like this.
+              "without setting an exception", "without exception set", "without raising",
+              "unreported exception")  # fmt: skip
 
 
 def lacks_memory(error: BaseException) -> bool:

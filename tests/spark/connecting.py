@@ -13,8 +13,6 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support import flat
-
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -57,6 +55,10 @@ def start(port: int, folder: str) -> subprocess.Popen[bytes]:
 
 def main() -> None:
     """Release all that was asked for, over one connection."""
+    # This is a script: Python looks for modules beside it, and the root of the project is above.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.support import flat
+
     folder, table, asked = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     port = free_port()
     server = start(port, folder)

@@ -13,8 +13,6 @@ import threading
 import time
 from pathlib import Path
 
-from tests.support import flat
-
 
 def executors() -> list[int]:
     """Executors that descend from this process."""
@@ -38,6 +36,10 @@ def executors() -> list[int]:
 
 def main() -> None:
     """Release while somebody kills an executor after some stages."""
+    # This is a script: Python looks for modules beside it, and the root of the project is above.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.support import flat
+
     folder, table, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
