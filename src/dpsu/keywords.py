@@ -26,6 +26,8 @@ OWNERS: list[type] = []
 USUAL = "sieve"
 LONGEST_SHOWN = 40
 NEAR = 0.55
+# What `dpsu.plan` takes, known once it is defined.
+PLANNED: set[str] = set()
 
 
 class UnknownKeywordError(ParameterError, TypeError):
@@ -39,6 +41,8 @@ def kind_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Refuse keywords that a function does not have in words that tell where they belong."""
     known = inspect.signature(function).parameters
     names, refuse = set(known), _refuse_for_call
+    if function.__name__ == "plan":
+        PLANNED.update(names)
 
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if not names.issuperset(kwargs):
@@ -99,10 +103,6 @@ def _hint(name: str, known: Mapping[str, inspect.Parameter]) -> str:
     if near is not None:
         return f"; did you mean {near}?"
     return f"; the plan decides it: dpsu.plan({name}=...)" if plans and name in PLANNED else ""
-
-
-PLANNED = ("epsilon", "delta", "mechanism", "user", "item", "counts", "public_items",
-           "insecure_seed")  # fmt: skip
 
 
 def _place_in_plan(owner: type) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dpsu.engines.one_machine import Found, Report
+from dpsu.engines.found import Found, Report
 from dpsu.errors import warn
 from dpsu.ledger.spending import Spending
 from dpsu.plans.plan import Plan

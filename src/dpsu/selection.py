@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.one_machine import Found
+from dpsu.engines.found import Found
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items
 from dpsu.inputs.source import Source

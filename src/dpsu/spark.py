@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.one_machine import Found
+from dpsu.engines.found import Found
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users, named_by
 from dpsu.keywords import kind_keywords

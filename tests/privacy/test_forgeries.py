@@ -16,7 +16,7 @@ import pytest
 import dpsu
 from dpsu.inputs.columns import Items
 from dpsu.plans.mechanisms import MECHANISMS, Design
-from dpsu.plans.plan import Knowledge
+from dpsu.plans.public_data import PublicData
 from dpsu.plans.written import hash_of
 
 ALONE = {f"person {n}": [f"secret {n}"] for n in range(400)}
@@ -58,6 +58,8 @@ def test_a_class_that_designs_otherwise_needs_a_name_of_its_own() -> None:
         class Other(dpsu.WeightedGaussian):
             name: ClassVar[str] = "sieve"
 
+    with pytest.raises(dpsu.ParameterError, match="a mechanism 'sieve' already"):
+        type("Sieve", (dpsu.Sieve,), {"name": "sieve", "__module__": __name__})
     assert MECHANISMS["sieve"] is dpsu.Sieve
 
 
@@ -67,7 +69,7 @@ def test_public_data_in_hand_are_those_that_the_plan_names() -> None:
     for forged in (
         replace(plan, public_items=None),
         replace(plan, public_items=other.public_items),
-        plan.with_knowledge(Knowledge(public_items=other.knowledge.public_items)),
+        plan.with_knowledge(PublicData(public_items=other.knowledge.public_items)),
     ):
         with pytest.raises(dpsu.ParameterError, match="another public_items than it says"):
             dpsu.release(VISITS, forged)

@@ -17,7 +17,7 @@ from dpsu.inputs import public
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items
 from dpsu.inputs.reading import read
 from dpsu.options import options_of
-from dpsu.plans.mechanisms import MECHANISMS, Design, mechanism
+from dpsu.plans.mechanisms import MECHANISMS, Design, by_name
 from dpsu.plans.mechanisms.base import CALIBRATIONS
 from dpsu.plans.plan import Plan
 from dpsu.policies import Policy
@@ -55,7 +55,7 @@ def design_of(name: str, calibration: str, privacy: Privacy, max_items: int | No
         options["calibration"] = calibration
     if name == "greedy":
         options["allow_unproven"] = True
-    return mechanism(name, **options).design(privacy, Items())
+    return by_name(name, **options).design(privacy, Items())
 
 
 def random_users(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism, NGrams
 from dpsu.plans.mechanisms.base import no_such_option
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import DEFAULT_MECHANISM, with_public_data
+from dpsu.plans.planning import DEFAULT_MECHANISM, plan, with_public_data
 
 Command = Callable[..., Any]
 Flags = dict[str, Any]
@@ -194,8 +195,7 @@ def take(flags: Flags, names: Iterable[str]) -> Flags:
 def plan_names() -> list[str]:
     """Names of all flags that make a plan."""
     made = flags_of(Users, Items, Tokens, Counts, *MECHANISMS.values(), Auto)
-    own = ("epsilon", "delta", "mechanism", "counts", "public_items", "insecure_seed")
-    return [*own, *(flag.name for flag in made)]
+    return list(dict.fromkeys([*signature(plan).parameters, *(flag.name for flag in made)]))
 
 
 def planned(flags: Flags, file: Path | None = None) -> dict[str, Any]:

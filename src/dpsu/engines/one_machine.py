@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpsu.engines.found import Found, Report
 from dpsu.inputs.source import Source
 from dpsu.plans.auto import Auto, Hints
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import make_plan
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpsu.contributions.pairs import Pairs
     from dpsu.randomness.keys import Key
     from dpsu.runtime.memory import Memory
-
-Report = Callable[[str, int], None]
-
-
-@dataclass(frozen=True, repr=False)
-class Found:
-    """What an engine found: items, and noisy counts where the plan has them."""
-
-    plan: Plan
-    items: pa.Array
-    counts: pa.Array | None = None
 
 
 class OneMachine:

@@ -51,8 +51,8 @@ class Spending:
         if self._ledger is None:
             return "<Spending: nothing is recorded>"
         budget = self._budget
-        told = "" if budget is None else f", budget=({budget.epsilon:g}, {budget.delta:g})"
-        return f"<Spending of {self.dataset!r}{told} in {self._ledger!r}>"
+        shown = "" if budget is None else f", budget=({budget.epsilon:g}, {budget.delta:g})"
+        return f"<Spending of {self.dataset!r}{shown} in {self._ledger!r}>"
 
     @classmethod
     def of(cls, ledger: Any) -> Spending:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import Typed, number, option, whole_number
-from dpsu.plans.mechanisms import Mechanism, mechanism
+from dpsu.plans.mechanisms import Mechanism, by_name
 from dpsu.plans.mechanisms.base import LARGEST_MAX_ITEMS
 from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON
 
@@ -98,7 +98,7 @@ class Auto(Typed):
         name, options = choose(epsilon, hints)
         if self.max_items is not None:
             options = options | {"max_items": self.max_items}
-        return mechanism(name, **options)
+        return by_name(name, **options)
 
     @property
     def hints(self) -> Hints:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from dpsu.plans import written
 from dpsu.plans.auto import Hints
 from dpsu.plans.counts import Counts, NoisyCounts
 from dpsu.plans.mechanisms import MECHANISMS, Design, Mechanism, OneShot
+from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.policies import Policy
 from dpsu.privacy.curves import ReleaseCurve, weight_needed
 from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy
@@ -26,30 +26,6 @@ from dpsu.rounds import Rounds
 from dpsu.text.spec import TextSpec
 
 PROBABILITIES = (0.5, 0.9, 0.99)
-SHA256 = re.compile("[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class PublicKnowledge:
-    """Public data by its size and SHA-256: enough to tell whether it is the same."""
-
-    entries: int
-    sha256: str
-
-    def __post_init__(self) -> None:
-        whole_number("entries", self.entries, 0, 2**63)
-        if not isinstance(self.sha256, str) or not SHA256.fullmatch(self.sha256):
-            raise ParameterError("{sha256} is not a hash of 64 hexadecimal digits", sha256=...)
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """The public data themselves, which a plan that was read from a file does not have."""
-
-    prior: Any = None
-    public_items: Any = None
-    # Which of them came from which file: no confidential file may be among these.
-    paths: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,9 +73,9 @@ class Plan:
         The share of the budget that pays for noisy numbers of holders.
     noisy_counts : NoisyCounts or None
         What these cost, and their noise.
-    public_items : PublicKnowledge or None
+    public_items : PublicDigest or None
         Items that are known anyway, by their digest.
-    tokenizer_file : PublicKnowledge or None
+    tokenizer_file : PublicDigest or None
         The file of a tokenizer, by its size and digest.
     hints : Hints or None
         What `Auto` knew of the users when it chose this mechanism, and what that cost.
@@ -118,13 +94,13 @@ class Plan:
     design: Design
     counts: Counts | None = None
     noisy_counts: NoisyCounts | None = None
-    public_items: PublicKnowledge | None = None
-    tokenizer_file: PublicKnowledge | None = None
+    public_items: PublicDigest | None = None
+    tokenizer_file: PublicDigest | None = None
     hints: Hints | None = None
     selected: Selected | None = None
     insecure_seed: int | None = None
     version: str = __version__
-    knowledge: Knowledge = field(default=Knowledge(), compare=False)
+    knowledge: PublicData = field(default=PublicData(), compare=False)
 
     @classmethod
     def derived(
@@ -139,7 +115,7 @@ class Plan:
         selected: Selected | None = None,
         **facts: Any,
     ) -> Plan:
-        """The plan that follows from a mechanism and a promise."""
+        """The plan that follows from a mechanism and a guarantee."""
         if MECHANISMS.get(mechanism.name) is not type(mechanism):
             raise ParameterError(
                 f"{type(mechanism).__name__} is not the mechanism {mechanism.name!r}; a class that "
@@ -240,9 +216,9 @@ class Plan:
         return self.design.max_users
 
     @property
-    def prior(self) -> PublicKnowledge | None:
+    def prior(self) -> PublicDigest | None:
         """Public data that guides users, by its digest."""
-        known: PublicKnowledge | None = getattr(self.mechanism, "prior", None)
+        known: PublicDigest | None = getattr(self.mechanism, "prior", None)
         return known
 
     @property
@@ -422,14 +398,14 @@ class Plan:
         known: dict[str, Any] = {
             name: None if facts[name] is None else written.build(kind, facts[name])
             for name, kind in (
-                ("counts", Counts), ("public_items", PublicKnowledge),
-                ("tokenizer_file", PublicKnowledge), ("hints", Hints),
+                ("counts", Counts), ("public_items", PublicDigest),
+                ("tokenizer_file", PublicDigest), ("hints", Hints),
                 ("selected", Selected),
             )
         }  # fmt: skip
         made = cls.derived(
             written.build(Privacy, facts["privacy"]),
-            written.mechanism_from_dict(facts["mechanism"], PublicKnowledge),
+            written.mechanism_from_dict(facts["mechanism"], PublicDigest),
             written.users_from_dict(facts["user"]),
             written.items_from_dict(facts["item"]),
             **known,
@@ -439,7 +415,7 @@ class Plan:
         written.refuse_differences(facts, made.to_dict(), made.version)
         return made
 
-    def with_knowledge(self, knowledge: Knowledge) -> Plan:
+    def with_knowledge(self, knowledge: PublicData) -> Plan:
         """The same plan with public data at hand."""
         return replace(self, knowledge=knowledge)
 

@@ -16,9 +16,9 @@ from dpsu.options import one_of
 from dpsu.plans.auto import FLAGS, Auto, Hints
 from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
-from dpsu.plans.mechanisms import MECHANISMS, Mechanism, Sieve
-from dpsu.plans.mechanisms import mechanism as by_name
-from dpsu.plans.plan import Knowledge, Plan, PublicKnowledge, checked_seed
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism, Sieve, by_name
+from dpsu.plans.plan import Plan, checked_seed
+from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, is_file
 
@@ -255,7 +255,7 @@ def _with_tokenizer(plan: Plan, item: Any) -> Plan:
     return replace(plan, item=item)
 
 
-def _tokenizer_file(item: Items | Tokens) -> PublicKnowledge | None:
+def _tokenizer_file(item: Items | Tokens) -> PublicDigest | None:
     """The file of a tokenizer by its size and digest: what was approved is what runs."""
     named = item.tokenizer
     if not isinstance(named, str) or not is_file(named):
@@ -263,7 +263,7 @@ def _tokenizer_file(item: Items | Tokens) -> PublicKnowledge | None:
     if not Path(named).is_file():
         raise ParameterError(f"there is no tokenizer file {named!r}")
     content = Path(named).read_bytes()
-    return PublicKnowledge(len(content), hashlib.sha256(content).hexdigest())
+    return PublicDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
 def _expected_users(mechanism: Mechanism) -> int | None:
@@ -275,21 +275,21 @@ def _by_repeats(mechanism: Mechanism) -> bool:
     return getattr(mechanism, "chosen_order", None) == "repeats"
 
 
-def _read(mechanism: Mechanism, public_items: Any, item: str) -> Knowledge:
+def _read(mechanism: Mechanism, public_items: Any, item: str) -> PublicData:
     return _read_known(getattr(mechanism, "prior", None), public_items, item)
 
 
-def _read_known(prior: Any, public_items: Any, item: str) -> Knowledge:
+def _read_known(prior: Any, public_items: Any, item: str) -> PublicData:
     if prior is None and public_items is None:
-        return Knowledge()
-    if isinstance(prior, PublicKnowledge):
+        return PublicData()
+    if isinstance(prior, PublicDigest):
         raise ParameterError(
             "this mechanism was read from a file; give its {prior} again", prior=...
         )
     from dpsu.inputs import public
 
     named = (("prior", prior), ("public_items", public_items))
-    return Knowledge(
+    return PublicData(
         None if prior is None else public.read_prior(prior, item),
         None if public_items is None else public.read_public_items(public_items, item),
         # Whole paths: the current folder may be another one when the plan runs.
@@ -301,5 +301,5 @@ def _read_known(prior: Any, public_items: Any, item: str) -> Knowledge:
     )
 
 
-def _digest(known: Any) -> PublicKnowledge | None:
-    return None if known is None else PublicKnowledge(len(known), known.digest)
+def _digest(known: Any) -> PublicDigest | None:
+    return None if known is None else PublicDigest(len(known), known.digest)

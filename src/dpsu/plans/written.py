@@ -19,7 +19,7 @@ from dpsu._version import __version__
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.plans.mechanisms import Design, Mechanism, OneShot, mechanism
+from dpsu.plans.mechanisms import Design, Mechanism, OneShot, by_name
 from dpsu.policies import policy_to_dict
 from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict
@@ -132,15 +132,15 @@ def mechanism_from_dict(values: Any, knowledge: type[Any]) -> Mechanism:
     """The mechanism that `Mechanism.to_dict` described; public data by their digest."""
     if not isinstance(values, dict) or "name" not in values:
         raise ParameterError("this is not a plan as dpsu writes it: its mechanism has no name")
-    options = {name: _plain(value) for name, value in values.items() if name != "name"}
+    options = {name: _in_python(value) for name, value in values.items() if name != "name"}
     if options.get("prior") is not None:
         options["prior"] = build(knowledge, options["prior"])
-    made = mechanism(values["name"], **options)
+    made = by_name(values["name"], **options)
     _refuse_other_parts(options, _names(type(made)), made.name)
     return made
 
 
-def _plain(value: Any) -> Any:
+def _in_python(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 

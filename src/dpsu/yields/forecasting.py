@@ -13,7 +13,7 @@ from dpsu.inputs.columns import Items
 from dpsu.keywords import kind_keywords
 from dpsu.options import one_of, options_of
 from dpsu.plans.feasibility import Finding, findings
-from dpsu.plans.mechanisms import MECHANISMS, Mechanism, mechanism
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism, by_name
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON, Privacy
 from dpsu.showing.progress import Steps, steps
@@ -294,8 +294,8 @@ def sized(name: str, size: int | None) -> Mechanism:
     kind = MECHANISMS[one_of("mechanisms", name, tried_mechanisms())]
     if "max_items" in options_of(kind):
         size = kind.usual_items if size is None else size
-        return mechanism(name) if size is None else mechanism(name, max_items=size)
-    return mechanism(name)
+        return by_name(name) if size is None else by_name(name, max_items=size)
+    return by_name(name)
 
 
 class _Trial:

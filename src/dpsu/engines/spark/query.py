@@ -38,7 +38,8 @@ from dpsu.engines.cluster.steps import (
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
-from dpsu.plans.plan import Knowledge, Plan
+from dpsu.plans.plan import Plan
+from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def query(
         found = failing_quietly(rows.count)
         partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
     # Public data travel once, beside the plan.
-    lean = plan.with_knowledge(Knowledge())
+    lean = plan.with_knowledge(PublicData())
     job = Job(lean, key, partitions, item_type, prior, public, strict)
     return Query(rows, job)
 

@@ -1,6 +1,6 @@
 """The mechanisms, one file each. A new one is a new file, and a line here."""
 
-from dpsu.plans.mechanisms.base import MECHANISMS, Design, Mechanism, OneShot, mechanism
+from dpsu.plans.mechanisms.base import MECHANISMS, Design, Mechanism, OneShot, by_name
 from dpsu.plans.mechanisms.count import CountGaussian, CountLaplace
 from dpsu.plans.mechanisms.weighted import WeightedGaussian, WeightedLaplace
 
@@ -27,5 +27,5 @@ __all__ = [
     "Sips",
     "WeightedGaussian",
     "WeightedLaplace",
-    "mechanism",
+    "by_name",
 ]

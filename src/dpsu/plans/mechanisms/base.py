@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -76,7 +77,7 @@ class Design:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mechanism(Typed):
+class Mechanism(Typed, ABC):
     """A way to choose items. Classes that have a `name` are known by it, everywhere.
 
     Attributes
@@ -109,13 +110,13 @@ class Mechanism(Typed):
             return
         known = MECHANISMS.get(cls.name)
         # A module that is imported again makes its classes again.
-        if known is not None and known.__qualname__ != cls.__qualname__:
+        if known is not None and _place(known) != _place(cls):
             raise ParameterError(f"there is a mechanism {cls.name!r} already; give yours a name")
         MECHANISMS[cls.name] = cls
 
+    @abstractmethod
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Policy and curve, or rounds, that keep this guarantee, and the names of proofs."""
-        raise NotImplementedError
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """What a report says of the design, besides noise, threshold and cutoff."""
@@ -150,10 +151,14 @@ class Mechanism(Typed):
         return {"name": self.name, **values}
 
 
+def _place(kind: type) -> tuple[str, str]:
+    return kind.__module__, kind.__qualname__
+
+
 MECHANISMS: dict[str, type[Mechanism]] = {}
 
 
-def mechanism(name: str, **options: Any) -> Mechanism:
+def by_name(name: str, **options: Any) -> Mechanism:
     """A mechanism by its name; :func:`dpsu.mechanism` also knows auto."""
     kind = MECHANISMS[one_of("mechanism", name, list(MECHANISMS))]
     known = options_of(kind)
