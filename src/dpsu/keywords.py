@@ -121,10 +121,14 @@ def _owner(name: str) -> type | None:
 
 def _having(name: str) -> list[type]:
     """Classes with a field of this name; or, if there is none, of this flag's name."""
-    # What others are made of is not typed itself.
-    typed = [each for each in OWNERS if not each.__subclasses__()]
+    typed = [each for each in OWNERS if _is_typed(each)]
     fit = [each for each in typed if name in _options(each)]
     return fit or [each for each in typed if name in _options(each).values()]
+
+
+def _is_typed(kind: type) -> bool:
+    """Whether people type this class: it is neither a base of others nor a kind without a name."""
+    return hasattr(kind, "name") == ("name" in vars(kind)) and not inspect.isabstract(kind)
 
 
 def _made(owner: type, name: str) -> str:

@@ -105,14 +105,13 @@ class Mechanism(Typed, ABC):
     usual_items: ClassVar[int | None] = None
 
     def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            known = MECHANISMS.get(cls.name)
+            # A module that is imported again makes its classes again.
+            if known is not None and _place(known) != _place(cls):
+                raise ParameterError(f"there is a mechanism {cls.name!r} already; rename yours")
+            MECHANISMS[cls.name] = cls
         super().__init_subclass__()
-        if "name" not in vars(cls):
-            return
-        known = MECHANISMS.get(cls.name)
-        # A module that is imported again makes its classes again.
-        if known is not None and _place(known) != _place(cls):
-            raise ParameterError(f"there is a mechanism {cls.name!r} already; give yours a name")
-        MECHANISMS[cls.name] = cls
 
     @abstractmethod
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
