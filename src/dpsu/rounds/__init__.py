@@ -38,7 +38,7 @@ def rounds_from_dict(description: dict[str, Any]) -> Rounds:
         lists = {name: tuple(values[name]) for name in ("shares", "scales")}
         return NGramRounds(**(values | lists))
     if kind == BitsRounds.kind:
-        lists = {name: tuple(values[name]) for name in ("shares", "caps")}
+        lists = {name: tuple(values[name]) for name in ("shares", "caps", "choices")}
         return BitsRounds(**(values | lists | {"account": BitsAccount(**values["account"])}))
     if kind == SipsRounds.kind:
         curves = tuple(Gaussian(**curve) for curve in values.pop("curves"))

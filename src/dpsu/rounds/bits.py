@@ -12,7 +12,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.privacy.bits import CAPS, WORD, BitsAccount, BitsCurve, bits_account, round_curve
+from dpsu.errors import ParameterError
+from dpsu.privacy.bits import (
+    CAPS,
+    WORD,
+    BitsAccount,
+    BitsCurve,
+    bits_account,
+    round_curve,
+    usable_caps,
+)
 from dpsu.privacy.calibration import ROUND_UP
 
 if TYPE_CHECKING:
@@ -35,7 +44,12 @@ PURPOSE = "open items"
 FEW = 8.0
 # A mean near its limit says that the limit cut it off.
 NEARLY = 0.75
+# A standard error of so much of the mean is good enough: caps are farther apart than that.
+CLOSE = 0.2
 USUAL_ITEMS = 10.0
+# Which part of the items of a user is taken to be open in each round, where nobody estimates it.
+# The rule loses least where it loses most, on made-up users (benchmarks/bits.py).
+STILL_OPEN = (1.0, 0.67, 0.67, 0.67)
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,8 @@ class BitsRounds:
         What each round takes of it.
     caps : tuple of float
         The soft cap of each round; empty where it is estimated.
+    choices : tuple of float
+        The soft caps among which estimates choose.
     noise : float
         Standard deviation of the estimates, in users; 0 where nothing is estimated.
     """
@@ -57,6 +73,7 @@ class BitsRounds:
     account: BitsAccount
     shares: tuple[float, ...]
     caps: tuple[float, ...]
+    choices: tuple[float, ...]
     noise: float
     kind: ClassVar[str] = "bits"
 
@@ -72,7 +89,7 @@ class BitsRounds:
     @property
     def last_curve(self) -> BitsCurve:
         """The curve of the last round; where caps are estimated, that for users of one item."""
-        return self.curve(len(self.shares) - 1, self.caps[-1] if self.caps else CAPS[-1])
+        return self.curve(len(self.shares) - 1, (self.caps or self.choices)[-1])
 
     def weight_needed(self, probability: float) -> float:
         """Users of one open item that suffice in the last round with this probability."""
@@ -111,7 +128,7 @@ class BitsRounds:
 
         places = Ids(pa.array([f"{limit}" for limit in LIMITS], pa.large_string()))
         noisy = (sums + Noise(key, places, PURPOSE).rounded(round_, self.noise * UNIT)) / UNIT
-        return nearest_cap(mean_open(noisy.tolist(), self.noise))
+        return nearest_cap(mean_open(noisy.tolist(), self.noise), self.choices)
 
 
 def mean_open(noisy: list[float], noise: float) -> float:
@@ -120,13 +137,15 @@ def mean_open(noisy: list[float], noise: float) -> float:
     if users < FEW * noise:
         return USUAL_ITEMS
     means = [max(1.0, total * limit / users) for total, limit in zip(noisy, LIMITS, strict=True)]
-    return means[1] if means[1] < NEARLY * LIMITS[1] else means[2]
+    # The largest limit cuts off least, and is noisiest.
+    exact = LIMITS[2] * noise / users <= CLOSE * means[2]
+    return means[2] if exact or means[1] >= NEARLY * LIMITS[1] else means[1]
 
 
-def nearest_cap(items: float) -> float:
-    """The soft cap for users of so many open items: what each of these could get, about."""
+def nearest_cap(items: float, choices: tuple[float, ...] = CAPS) -> float:
+    """The soft cap for users of so many open items: about what each of these could get."""
     wanted = math.log(min(1.0, 1.0 / math.sqrt(items)))
-    return min(CAPS, key=lambda cap: abs(math.log(cap) - wanted))
+    return min(choices, key=lambda cap: abs(math.log(cap) - wanted))
 
 
 def design_bits(
@@ -138,10 +157,18 @@ def design_bits(
     # Rounded down: together with the estimates they take at most the whole account.
     left = (1.0 if items_per_user is not None else 1.0 - PAID) * (1.0 - 1e-14)
     shares = tuple(share * left for share in SHARES)
-    if items_per_user is not None:
-        caps = tuple(nearest_cap(items_per_user) for _ in SHARES)
-        return BitsRounds(account, shares, caps, 0.0), split
-    return BitsRounds(account, shares, (), estimate_noise(account)), split
+    choices = usable_caps(account, shares)
+    if not choices:
+        raise ParameterError(
+            "bits has no coins that are fine enough for this guarantee; raise {epsilon} or "
+            "{delta}, or choose sieve",
+            epsilon=epsilon,
+            delta=delta,
+        )
+    if items_per_user is None:
+        return BitsRounds(account, shares, (), choices, estimate_noise(account)), split
+    caps = tuple(nearest_cap(max(1.0, items_per_user * part), choices) for part in STILL_OPEN)
+    return BitsRounds(account, shares, caps, (), 0.0), split
 
 
 def estimate_noise(account: BitsAccount) -> float:
