@@ -56,7 +56,9 @@ def released(bits: BitsRounds, pairs: Pairs, plan: dpsu.Plan, seed: int) -> int:
     return len(local.run(changed, pairs, Key.from_insecure_seed(seed)))
 
 
-def true_means(bits: BitsRounds, pairs: Pairs, plan: dpsu.Plan, seed: int) -> tuple[list[float], int]:
+def true_means(
+    bits: BitsRounds, pairs: Pairs, plan: dpsu.Plan, seed: int
+) -> tuple[list[float], int]:
     """Mean numbers of open items, each used for the cap of its round, and what is released."""
     key = Key.from_insecure_seed(seed)
     users, items, held = local.group(plan, pairs, key)
@@ -93,7 +95,9 @@ def main() -> None:
                 found.append(released(replace(bits, caps=caps), pairs, plan, 1))
             parts = ", ".join(f"{each / means[0]:.2f}" for each in means)
             shares = " | ".join(f"{each / max(1, best):.3f}" for each in found)
-            print(f"| {users:,} | {size:.3g} | {zipf:g} | {epsilon:g} | {parts} | {best:,} | {shares} |")
+            print(
+                f"| {users:,} | {size:.3g} | {zipf:g} | {epsilon:g} | {parts} | {best:,} | {shares} |"
+            )
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ Words = NDArray[np.uint64]
 def units_for(t: int, prices: Int64, budget: int) -> tuple[int, int]:
     """Units n that each of t items gets, and how many of the items get one more.
 
-    ``(t - more) * prices[n] + more * prices[n + 1]`` is at most the budget, and more than that
-    would not fit. Prices rise strictly from 0, so `more` is below t: n + 1 units do not fit t times.
+    ``(t - more) * prices[n] + more * prices[n + 1]`` is at most the budget, and more would not
+    fit. Prices rise strictly from 0, so that `more` is below t: n + 1 units do not fit t times.
     """
     n = 0
     # The budget is divided, because t times a price might not fit in 64 bits.

@@ -198,16 +198,12 @@ class BitsConversation:
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
         """One coin for each item that is not released, in every round."""
-        released = flip_words(
-            self.curves[round_number].chances, weights, items, key, round_number
-        )
+        released = flip_words(self.curves[round_number].chances, weights, items, key, round_number)
         if round_number > 0:
             released |= state["released"]
         return {"released": released}, released
 
-    def _released(
-        self, engine: LocalRounds, replies: NDArray[Any] | None
-    ) -> NDArray[np.bool_]:
+    def _released(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.bool_]:
         return np.zeros(engine.held.n_items, bool) if replies is None else replies
 
 

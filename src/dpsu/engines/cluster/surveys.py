@@ -26,9 +26,7 @@ def surveying(conversation: Conversation) -> BitsConversation | None:
     return None
 
 
-def survey_messages(
-    partition: int, partitions: int, sums: NDArray[np.int64]
-) -> Iterator[Message]:
+def survey_messages(partition: int, partitions: int, sums: NDArray[np.int64]) -> Iterator[Message]:
     """The sums of one partition of users, to all of them."""
     for to in range(partitions):
         yield Message(to, SURVEY, partition, sums.tobytes())

@@ -2,9 +2,10 @@
 
 Only `mapInArrow`, shuffles and sums are asked of Spark, so that the same code runs in a session of
 one's own and over Spark Connect. A release is one query. A mechanism of R rounds has 2 R shuffles:
-in every round one to partitions of users and one to partitions of items (or by item); where users
-make an estimate first, 3 R. There is no cache or checkpoint that would have to be cleaned up. The key is part of the functions that workers
-run; these are sent as bytes, and Spark shows their names only.
+in every round one to partitions of users and one to partitions of items (or by item). It has 3 R
+where users make an estimate before they give. There is no cache or checkpoint that would have to be
+cleaned up. The key is part of the functions that workers run; these are sent as bytes, and Spark
+shows their names only.
 """
 
 from __future__ import annotations
