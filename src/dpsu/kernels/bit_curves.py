@@ -20,7 +20,7 @@ UInt64 = NDArray[np.uint64]
 Float64 = NDArray[np.float64]
 
 # Proved in docs/proofs/bits.md: with u = 2^-53, each of the two terms of a moment less 1 carries a
-# relative error of at most 27u (1 + z), where z is its exponent if that is positive and 0 if not.
+# relative error of at most 17u (1 + z), where z is its exponent if that is positive and 0 if not.
 TERM_ERROR = 2.0**-48
 # What the logarithm at the end and the quotient after it may add.
 LAST_ERROR = 2.0**-49

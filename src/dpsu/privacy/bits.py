@@ -251,7 +251,7 @@ def _limits(
         math.floor(Fraction(share) * Fraction(account.sure) * Fraction(price, budget) * CERTAIN)
         for price in prices
     ]
-    # Three roundings: the product, the subtraction inside it, and this one.
+    # Three roundings: the quotient of whole numbers and both products. The order less 1 is exact.
     limits = [
         (account.order - 1.0)
         * float(Fraction(share) * Fraction(account.rate) * Fraction(price, budget))
@@ -279,7 +279,5 @@ def _well_formed(curve: BitsCurve) -> bool:
 
 def _sane(account: BitsAccount) -> bool:
     return (
-        1.0 < account.order < math.inf
-        and 0.0 < account.rate < math.inf
-        and 0.0 < account.sure < 0.5
+        1.0 < account.order < 2.0**53 and 0.0 < account.rate < math.inf and 0.0 < account.sure < 0.5
     )
