@@ -27,6 +27,7 @@ from dpsu.ledger.ledger import Ledger
 from dpsu.plans.auto import Auto
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import (
+    Bits,
     CountGaussian,
     CountLaplace,
     Greedy,
@@ -51,6 +52,7 @@ from dpsu.yields.forecasting import Forecast, forecast
 __all__ = [
     "Audit",
     "Auto",
+    "Bits",
     "BudgetError",
     "Comparison",
     "CountGaussian",

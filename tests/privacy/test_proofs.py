@@ -19,7 +19,7 @@ PROOFS = {proof.page.stem: proof for proof in stamp.proofs()}
 # Modules in which every function must be covered by some proof, and every class whole or by each of
 # its functions; the exceptions say why.
 PROVED = [
-    "privacy/calibration", "privacy/joint", "privacy/normal",
+    "privacy/bits", "privacy/calibration", "privacy/joint", "privacy/normal",
     "randomness/coins", "randomness/noise",
     "contributions/bounding", "contributions/order",
     "policies/count", "policies/descent", "policies/greedy", "policies/reroute",
@@ -35,7 +35,7 @@ PROVED = [
     "plans/mechanisms/reroute", "plans/mechanisms/sieve", "plans/mechanisms/sips",
     "plans/mechanisms/weighted",
     "privacy/shifts",
-    "kernels/gaussians", "kernels/grouping", "kernels/rounds", "kernels/steering",
+    "kernels/bit_curves", "kernels/gaussians", "kernels/grouping", "kernels/rounds", "kernels/steering",
     "kernels/weights",
 ]  # fmt: skip
 PARTS = (

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import arrived, sent
-from dpsu.engines.cluster.rounds import Answer, Ask
+from dpsu.engines.cluster.rounds import Answer, steps_of
 from dpsu.engines.cluster.steps import FlipCoins, Job, SendRows, Weigh
 
 Batches = list[pa.RecordBatch]
@@ -24,6 +24,8 @@ OFFERED: list[tuple[str, dict[str, Any]]] = [
     ("weighted-gaussian", {"max_items": 4, "calibration": "paper"}),
     ("reroute", {"max_items": 4, "cutoff": 2.0}),
     ("sips", {"max_items": 4}),
+    ("bits", {}),
+    ("bits", {"expected_items_per_user": 5}),
     ("sieve", {"max_items": 4, "scout_items": 8, "rounds": 5}),
     ("sieve", {"max_items": 4, "scout_items": 0, "rounds": 3}),
 ]
@@ -53,14 +55,9 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
         sums = pa.Table.from_batches(given).group_by("item").aggregate([("number", "sum")])
         found = list(FlipCoins(job)(iter(sums.combine_chunks().to_batches())))
     else:
-        for round_number in range(conversation.rounds):
-            asked = [b for part in now for b in Ask(job, conversation, round_number)(iter(part))]
-            found = [
-                b
-                for part in shuffled(asked, tasks, rng)
-                for b in Answer(job, conversation, round_number)(iter(part))
-            ]
-            if round_number + 1 < conversation.rounds:
+        for step in steps_of(job, job, conversation):
+            found = [batch for part in now for batch in step(iter(part))]
+            if not isinstance(step, Answer) or step.round_number + 1 < conversation.rounds:
                 now = shuffled(found, tasks, rng)
     return sorted(item for batch in found for item in batch.column(0).to_pylist())
 

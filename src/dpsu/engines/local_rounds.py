@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpsu.contributions import bounding
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids
+from dpsu.kernels import bits
 from dpsu.kernels import rounds as kernels
 from dpsu.policies.passes import Progress, no_progress
 from dpsu.randomness.keys import Key
@@ -90,12 +91,41 @@ class LocalRounds:
             ),
         )  # fmt: skip
 
-    def _sum(self, weigh: Callable[[int, int, NDArray[np.int64]], None]) -> NDArray[np.int64]:
-        """Add up the weights of ranges of users; they are integers, so the ranges do not matter."""
+    def give_units(
+        self, released: NDArray[np.bool_], prices: tuple[int, ...], budget: int, round_: int
+    ) -> NDArray[np.int64]:
+        """Sum over users of equal units to all of their unreleased items, within the budget."""
+        held, costs = self._held, np.array(prices, np.int64)
+        user_hash = self._users.hashes(self._key.salt(f"units by user, round {round_}"))
+        item_hash = self._items.hashes(self._key.salt(f"units by item, round {round_}"))
+        return self._sum(
+            lambda first, last, weights: bits.give_units(
+                held.start, held.stop, held.items, released, costs, budget, user_hash, item_hash,
+                first, last, weights,
+            ),
+        )  # fmt: skip
+
+    def add_open(
+        self, released: NDArray[np.bool_], limits: tuple[int, ...], unit: int
+    ) -> NDArray[np.int64]:
+        """Sums over users of their numbers of unreleased items as parts of limits, in units."""
+        held, most = self._held, np.array(limits, np.int64)
+        return self._sum(
+            lambda first, last, sums: bits.add_open(
+                held.start, held.stop, held.items, released, most, unit, first, last, sums
+            ),
+            len(limits),
+        )
+
+    def _sum(
+        self, weigh: Callable[[int, int, NDArray[np.int64]], None], length: int | None = None
+    ) -> NDArray[np.int64]:
+        """Add up what ranges of users give; these are integers, so the ranges do not matter."""
         parts: list[NDArray[np.int64]] = []
+        length = self._held.n_items if length is None else length
 
         def work(first: int, last: int) -> None:
-            weights = np.zeros(self._held.n_items, np.int64)
+            weights = np.zeros(length, np.int64)
             weigh(first, last, weights)
             parts.append(weights)
 

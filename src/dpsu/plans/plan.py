@@ -250,7 +250,7 @@ class Plan:
 
     @property
     def rounds(self) -> Rounds | None:
-        """The rounds of sips, sieve and ngrams; None for one-shot mechanisms."""
+        """The rounds of sips, sieve, bits and ngrams; None for one-shot mechanisms."""
         return None if isinstance(self.selection, OneShot) else self.selection
 
     @property

@@ -20,6 +20,7 @@ THEOREMS = {
     "optimal": "optimal selection of whole votes: `dpsu proofs optimal`",
     "sips": "rounds of Gaussian noise, their budgets added up: `dpsu proofs sips`",
     "sieve": "rounds of Gaussian noise and a boundary for novel items: `dpsu proofs sieve`",
+    "bits": "rounds of exact coins under one Renyi account: `dpsu proofs bits`",
     "ngrams": "Gaussian noise on public domains, length by length: `dpsu proofs ngrams`",
     UNPROVEN: "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
 }
@@ -139,7 +140,10 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
 def proofs(plan: Plan) -> dict[str, str]:
     """The proof pages that the guarantee of a plan rests on, and what each is for."""
     design, hints = plan.design, plan.hints
-    drawn = plan.rounds is not None or plan.noisy_counts is not None
+    in_rounds = plan.rounds is not None
+    # Rounds of coins draw noise for their estimates only.
+    drawn = (in_rounds and getattr(plan.rounds, "noisy", True)) or plan.noisy_counts is not None
+    coins = not in_rounds or hasattr(plan.rounds, "noisy")
     paid = hints is not None and hints.epsilon > 0.0
     orders = plan.max_items is not None or design.order is not None or not plan.mechanism.parallel
     policy = {} if plan.rounds is not None else {plan.policy.kind: (True, "policy")}
@@ -153,7 +157,7 @@ def proofs(plan: Plan) -> dict[str, str]:
         "counts": (plan.noisy_counts is not None, "counts"),
         "auto": (paid, "estimates"),
         "select": (plan.selected is not None, "choice among candidates"),
-        "coins": (plan.rounds is None, "exact coins"),
+        "coins": (coins, "exact coins"),
         "noise": (drawn or paid, "exact noise"),
     }
     return {page: what for page, (needed, what) in wanted.items() if needed}

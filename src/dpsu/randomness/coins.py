@@ -22,6 +22,7 @@ from dpsu.privacy.curves import CURVES, FORMULA_ERROR, ReleaseCurve
 from dpsu.randomness.keys import Key, prefix
 
 PURPOSE = "coin"
+TABLE_PURPOSE = "coin of a table"
 WORD = 64
 DIGEST_BITS = 256
 
@@ -53,6 +54,37 @@ def flip_coins(
         raw = data[offsets[at] : offsets[at + 1]].tobytes()
         sure[at] = decide(curve, weight, raw, key, round_)
     released[support] = sure
+    return released
+
+
+def flip_words(
+    chances: tuple[int, ...],
+    weights: NDArray[np.int64],
+    items: Ids,
+    key: Key,
+    round_: int,
+) -> NDArray[np.bool_]:
+    """Flip one coin for each item of positive weight, by a table of chances in parts of 2**64.
+
+    A uniform word of 64 bits lies below a whole number of such parts with exactly that probability,
+    so that no further bits are needed. An item whose weight is beyond the table is released.
+
+    Parameters
+    ----------
+    chances : tuple of int
+        By weight; the first is 0 and the last ``2**64``.
+    weights : array of int64
+        In units, one per item.
+    """
+    released = np.zeros(len(weights), bool)
+    support = np.flatnonzero(weights > 0)
+    data, offsets = items.take(support).buffers()
+    words = digests(key.secret, prefix(TABLE_PURPOSE, round_, 0), data, offsets, 1)[:, 0]
+    certain = chances.index(2**WORD)
+    # 2^64 itself does not fit in a word.
+    bounds = np.array(chances[:certain], np.uint64)
+    at = np.minimum(weights[support], certain - 1)
+    released[support] = (weights[support] >= certain) | (words < bounds[at])
     return released
 
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from dpsu.privacy.bits import BitsAccount
 from dpsu.privacy.curves import Gaussian
+from dpsu.rounds.bits import BitsRounds
 from dpsu.rounds.boundary import Phase
 from dpsu.rounds.ngrams import NGramRounds
 from dpsu.rounds.sieve import SieveRounds, Steering
 from dpsu.rounds.sips import SipsRounds
 
 __all__ = [
-    "NGramRounds", "Rounds", "SieveRounds", "SipsRounds", "rounds_from_dict", "rounds_to_dict",
+    "BitsRounds", "NGramRounds", "Rounds", "SieveRounds", "SipsRounds", "rounds_from_dict",
+    "rounds_to_dict",
 ]  # fmt: skip
 
-Rounds = SieveRounds | SipsRounds | NGramRounds
+Rounds = SieveRounds | SipsRounds | NGramRounds | BitsRounds
 
 
 def rounds_to_dict(rounds: Rounds) -> dict[str, Any]:
@@ -34,6 +37,9 @@ def rounds_from_dict(description: dict[str, Any]) -> Rounds:
     if kind == NGramRounds.kind:
         lists = {name: tuple(values[name]) for name in ("shares", "scales")}
         return NGramRounds(**(values | lists))
+    if kind == BitsRounds.kind:
+        lists = {name: tuple(values[name]) for name in ("shares", "caps", "choices")}
+        return BitsRounds(**(values | lists | {"account": BitsAccount(**values["account"])}))
     if kind == SipsRounds.kind:
         curves = tuple(Gaussian(**curve) for curve in values.pop("curves"))
         return SipsRounds(curves=curves, shares=tuple(values.pop("shares")), **values)

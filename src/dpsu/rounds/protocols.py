@@ -37,6 +37,16 @@ class RoundEngine(Protocol):
     ) -> NDArray[np.int64]:
         """Sum over users of equal shares to a fresh sample of their unreleased items."""
 
+    def give_units(
+        self, released: NDArray[np.bool_], prices: tuple[int, ...], budget: int, round_: int
+    ) -> NDArray[np.int64]:
+        """Sum over users of equal units to all of their unreleased items, within the budget."""
+
+    def add_open(
+        self, released: NDArray[np.bool_], limits: tuple[int, ...], unit: int
+    ) -> NDArray[np.int64]:
+        """Sums over users of their numbers of unreleased items as parts of limits, in units."""
+
 
 class TextEngine(Protocol):
     """An engine that asks users with texts for weights of grams, length after length."""

@@ -7,7 +7,7 @@ sides run the code of the local engine, on some of the users and on some of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,9 +19,11 @@ from dpsu.engines.local_rounds import LocalRounds
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import ReroutePolicy
-from dpsu.randomness.coins import flip_coins
+from dpsu.privacy.bits import BitsCurve
+from dpsu.randomness.coins import flip_coins, flip_words
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
+from dpsu.rounds.bits import LIMITS, UNIT, BitsRounds
 from dpsu.rounds.evidence import Evidence, Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds
 from dpsu.rounds.sips import SipsRounds
@@ -149,6 +151,63 @@ class SipsConversation:
 
 
 @dataclass(frozen=True, repr=False)
+class BitsConversation:
+    """Rounds of bits; items reply whether they are released.
+
+    The driver makes the curves, unless their caps are estimated: then `curves` is empty, users are
+    surveyed before they give, and :meth:`knowing` has the curve of that round.
+    """
+
+    bits: BitsRounds
+    curves: tuple[BitsCurve, ...]
+    reply_type: Any = field(default=np.bool_, init=False)
+
+    @property
+    def rounds(self) -> int:
+        """One for each share."""
+        return len(self.bits.shares)
+
+    def hashes_after(self, round_number: int) -> bool:
+        """What is left over goes to other items in every round."""
+        return round_number + 1 < self.rounds
+
+    def survey(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.int64]:
+        """Sums over some users, of which all users together make an estimate."""
+        return engine.add_open(self._released(engine, replies), LIMITS, UNIT)
+
+    def estimate(self, round_number: int, sums: NDArray[np.int64], key: Key) -> float:
+        """The cap of a round, from the sums over all users."""
+        return self.bits.estimated_cap(sums, key, round_number)
+
+    def knowing(self, round_number: int, cap: float) -> BitsConversation:
+        """The conversation in this round, for which this cap was found."""
+        return replace(self, curves=(self.bits.curve(round_number, cap),) * self.rounds)
+
+    def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
+        """Equal units to items that are not released."""
+        curve, released = self.curves[round_number], self._released(engine, replies)
+        return engine.give_units(released, curve.prices, curve.budget, round_number), None
+
+    def answer(
+        self,
+        round_number: int,
+        items: Ids,
+        state: State,
+        weights: NDArray[np.int64],
+        present: NDArray[np.bool_] | None,
+        key: Key,
+    ) -> tuple[State, NDArray[Any]]:
+        """One coin for each item that is not released, in every round."""
+        released = flip_words(self.curves[round_number].chances, weights, items, key, round_number)
+        if round_number > 0:
+            released |= state["released"]
+        return {"released": released}, released
+
+    def _released(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.bool_]:
+        return np.zeros(engine.held.n_items, bool) if replies is None else replies
+
+
+@dataclass(frozen=True, repr=False)
 class RerouteConversation:
     """Reroute in two rounds; items reply with the part of their weight that they give back."""
 
@@ -197,6 +256,9 @@ def conversation_of(plan: Plan) -> Conversation | None:
         return SieveConversation(sieve, steering_tables(sieve), caps)
     if isinstance(plan.selection, SipsRounds):
         return SipsConversation(plan.selection)
+    if isinstance(plan.selection, BitsRounds):
+        bits = plan.selection
+        return BitsConversation(bits, tuple(map(bits.curve, range(len(bits.caps)), bits.caps)))
     assert isinstance(plan.selection, OneShot)
     if isinstance(plan.policy, ReroutePolicy):
         return RerouteConversation(plan, plan.policy)

@@ -31,6 +31,8 @@ USERS, ITEMS = "users", "items"
 NAMED, KEPT, GIVEN = "named", "kept", "given"
 # From items to users: one number for each item.
 REPLY = "reply"
+# From users to all users: sums of which something is estimated. From users to items: what was.
+SURVEY, FOUND = "survey", "found"
 
 # A batch of messages is closed once it holds so many bytes; a single message may be larger.
 BATCH_BYTES = 1 << 25

@@ -2,6 +2,9 @@
 
     rows -> SendRows -> [users] -> Ask 0 -> [items] -> Answer 0 -> [users] -> Ask 1 -> ... -> items
 
+Where users make an estimate before they give, `Survey` goes before `Ask`, and one more shuffle to
+users between them.
+
 A partition of users numbers its items once, in the first round. It sends weights to partitions of
 items. Each of them sends back one number for each of its items that the partition of users holds,
 in an order that both know: the order of items in the partition of users. So even an item that half
@@ -28,6 +31,7 @@ from dpsu.engines import local
 from dpsu.engines.cluster.conversations import Conversation, State
 from dpsu.engines.cluster.messages import (
     CENSUS,
+    FOUND,
     GIVEN,
     ITEMS,
     KEPT,
@@ -43,6 +47,7 @@ from dpsu.engines.cluster.messages import (
     writable,
 )
 from dpsu.engines.cluster.steps import Batches, Job, items_only, received_pairs
+from dpsu.engines.cluster.surveys import Findings, Surveys, survey_messages, surveying
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.kernels.rounds import mark_present
 from dpsu.plans.mechanisms import OneShot
@@ -54,6 +59,21 @@ class _Inbox:
 
     own: Any = None
     messages: dict[int, Message] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, repr=False)
+class _Told:
+    """A partition of users after the first round, and what its items replied."""
+
+    users: Ids
+    items: Ids
+    home: NDArray[np.int32]
+    held: Contributions
+    replies: NDArray[Any]
+
+    def engine(self, job: Job) -> LocalRounds:
+        """The users, ready to be asked."""
+        return LocalRounds(self.held, self.users, self.items, job.key)
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,51 +89,48 @@ class Ask:
         return sent(self._messages(batches))
 
     def _messages(self, batches: Batches) -> Iterator[Message]:
+        surveys = Surveys(self.conversation, self.round_number, self.job.key)
+        messages = surveys.taken_out(arrived(batches))
         if self.round_number == 0:
-            for partition, pairs in received_pairs(arrived(batches)).items():
-                yield from self._begin(partition, pairs)
+            for partition, pairs in received_pairs(messages).items():
+                yield from self._begin(partition, pairs, surveys)
             return
         inboxes: dict[int, _Inbox] = {}
-        for message in arrived(batches):
+        for message in messages:
             if message.kind == ITEMS:
                 yield message
             else:
                 _put(inboxes, message, USERS)
         for partition, inbox in inboxes.items():
-            yield from self._go_on(partition, inbox)
+            yield from self._go_on(partition, inbox, surveys)
 
-    def _begin(self, partition: int, pairs: Pairs) -> Iterator[Message]:
+    def _begin(self, partition: int, pairs: Pairs, surveys: Surveys) -> Iterator[Message]:
         job, plan = self.job, self.job.plan
         yield Message(0, CENSUS, partition, np.array([len(pairs.users)]).tobytes())
         users, items, held = local.group(plan, pairs, job.key, public=job.public, prior=job.prior)
         if isinstance(plan.selection, OneShot):
             held = local.bound(plan, held, users, items, job.key)
         engine = LocalRounds(held, users, items, job.key)
-        weights, present = self.conversation.ask(0, engine, None)
+        weights, present = surveys.conversation_of(partition).ask(0, engine, None)
         if present is None:
             present = np.zeros(held.n_items, bool)
             mark_present(held.start, held.stop, held.items, present)
         kept = np.flatnonzero(present)
         names, home = items.take(kept), job.partition_of(items.take(kept), "item").astype(np.int32)
-        for to, places in _by_home(home):
+        homes = dict(_by_home(home))
+        yield from surveys.tell(partition, homes)
+        for to, places in homes.items():
             data = pack({"items": names.take(places).values, "weights": weights[kept][places]})
             yield Message(to, NAMED, partition, data)
         yield from self._keep(partition, engine.held, present, users, names, home)
 
-    def _go_on(self, partition: int, inbox: _Inbox) -> Iterator[Message]:
-        own = unpack(inbox.own)
-        home = writable(own["home"], np.int32)
-        held = _contributions(own, len(home))
-        replies = np.empty(len(home), self.conversation.reply_type)
-        homes = dict(_by_home(home))
-        _refuse_gaps(homes, inbox.messages)
-        for sender, places in homes.items():
-            replies[places] = np.frombuffer(
-                inbox.messages[sender].data, self.conversation.reply_type
-            )
-        users, items = ids_of(own["users"]), ids_of(own["items"])
-        engine = LocalRounds(held, users, items, self.job.key)
-        weights, present = self.conversation.ask(self.round_number, engine, replies)
+    def _go_on(self, partition: int, inbox: _Inbox, surveys: Surveys) -> Iterator[Message]:
+        told = _told(inbox, self.conversation)
+        users, items, home = told.users, told.items, told.home
+        engine, homes = told.engine(self.job), dict(_by_home(home))
+        conversation = surveys.conversation_of(partition)
+        weights, present = conversation.ask(self.round_number, engine, told.replies)
+        yield from surveys.tell(partition, homes)
         for to, places in homes.items():
             if present is None:
                 yield Message(to, GIVEN, partition, weights[places].tobytes())
@@ -156,6 +173,43 @@ class Ask:
 
 
 @dataclass(frozen=True, repr=False)
+class Survey:
+    """What each partition of users adds to an estimate, before it gives; all else is sent on."""
+
+    job: Job
+    conversation: Conversation
+    round_number: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        """The same messages, and surveys for all partitions of users."""
+        return sent(self._messages(batches))
+
+    def _messages(self, batches: Batches) -> Iterator[Message]:
+        kept = list(arrived(batches))
+        yield from kept
+        for partition, sums in self._sums(kept):
+            yield from survey_messages(partition, self.job.partitions, sums)
+
+    def _sums(self, messages: list[Message]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        job, asking = self.job, surveying(self.conversation)
+        assert asking is not None
+        if self.round_number == 0:
+            for partition, pairs in received_pairs(messages).items():
+                users, items, held = local.group(
+                    job.plan, pairs, job.key, public=job.public, prior=job.prior
+                )
+                yield partition, asking.survey(LocalRounds(held, users, items, job.key), None)
+            return
+        inboxes: dict[int, _Inbox] = {}
+        for message in messages:
+            if message.kind != ITEMS:
+                _put(inboxes, message, USERS)
+        for partition, inbox in inboxes.items():
+            told = _told(inbox, self.conversation)
+            yield partition, asking.survey(told.engine(job), told.replies)
+
+
+@dataclass(frozen=True, repr=False)
 class Answer:
     """The items' half of a round: each partition adds up what all users gave, and replies.
 
@@ -170,12 +224,15 @@ class Answer:
         """Messages to partitions of users, or released items."""
         passed: list[Message] = []
         inboxes: dict[int, _Inbox] = {}
+        findings = Findings(self.conversation, self.round_number)
         users = 0
         for message in arrived(batches):
             if message.kind == CENSUS:
                 users += int(np.frombuffer(message.data, np.int64)[0])
             elif message.kind == USERS:
                 passed.append(message)
+            elif message.kind == FOUND:
+                findings.hear(message)
             else:
                 _put(inboxes, message, ITEMS)
         local.refuse_too_many(self.job.plan, users)
@@ -184,16 +241,17 @@ class Answer:
             yield from sent(
                 message
                 for partition, inbox in inboxes.items()
-                for message in self._reply(partition, inbox)
+                for message in self._reply(partition, inbox, findings)
             )
             return
-        for inbox in inboxes.values():
-            items, state, _, _ = self._answer(inbox)
+        for partition, inbox in inboxes.items():
+            items, state, _, _ = self._answer(inbox, findings.conversation_of(partition))
             found = items.take(np.flatnonzero(state["released"]))
             yield from items_only(found, self.job.item_type)
 
-    def _reply(self, partition: int, inbox: _Inbox) -> Iterator[Message]:
-        items, state, routes, replies = self._answer(inbox)
+    def _reply(self, partition: int, inbox: _Inbox, findings: Findings) -> Iterator[Message]:
+        conversation = findings.conversation_of(partition)
+        items, state, routes, replies = self._answer(inbox, conversation)
         for sender, route in routes.items():
             if len(route):
                 yield Message(
@@ -216,7 +274,7 @@ class Answer:
         yield Message(partition, ITEMS, partition, pack(own))
 
     def _answer(
-        self, inbox: _Inbox
+        self, inbox: _Inbox, conversation: Conversation
     ) -> tuple[Ids, State, dict[int, NDArray[np.int32]], NDArray[Any]]:
         """Items, their state after this round, which of them each sender holds, and the replies."""
         given: dict[int, NDArray[np.int64]] = {}
@@ -241,10 +299,26 @@ class Answer:
         for sender, values in given.items():
             # A route names an item once, so that this adds every weight.
             weights[routes[sender]] += values
-        state, replies = self.conversation.answer(
+        state, replies = conversation.answer(
             self.round_number, items, state, weights, present, self.job.key
         )
         return items, state, routes, replies
+
+
+def steps_of(job: Job, lean: Job, conversation: Conversation) -> list[Survey | Ask | Answer]:
+    """All steps in order, with a shuffle between any two; the last yields the released items.
+
+    Public knowledge is needed in the first round only, where users order their items: `lean` is the
+    job without it.
+    """
+    steps: list[Survey | Ask | Answer] = []
+    for round_number in range(conversation.rounds):
+        users = job if round_number == 0 else lean
+        if surveying(conversation) is not None:
+            steps.append(Survey(users, conversation, round_number))
+        steps.append(Ask(users, conversation, round_number))
+        steps.append(Answer(lean, conversation, round_number))
+    return steps
 
 
 def _put(inboxes: dict[int, _Inbox], message: Message, own: str) -> None:
@@ -253,6 +327,17 @@ def _put(inboxes: dict[int, _Inbox], message: Message, own: str) -> None:
         inbox.own = message.data
     else:
         inbox.messages[message.sender] = message
+
+
+def _told(inbox: _Inbox, conversation: Conversation) -> _Told:
+    own = unpack(inbox.own)
+    home = writable(own["home"], np.int32)
+    replies, homes = np.empty(len(home), conversation.reply_type), dict(_by_home(home))
+    _refuse_gaps(homes, inbox.messages)
+    for sender, places in homes.items():
+        replies[places] = np.frombuffer(inbox.messages[sender].data, conversation.reply_type)
+    held = _contributions(own, len(home))
+    return _Told(ids_of(own["users"]), ids_of(own["items"]), home, held, replies)
 
 
 def _by_home(home: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -2,9 +2,10 @@
 
 Only `mapInArrow`, shuffles and sums are asked of Spark, so that the same code runs in a session of
 one's own and over Spark Connect. A release is one query. A mechanism of R rounds has 2 R shuffles:
-in every round one to partitions of users and one to partitions of items (or by item). There is no
-cache or checkpoint that would have to be cleaned up. The key is part of the functions that workers
-run; these are sent as bytes, and Spark shows their names only.
+in every round one to partitions of users and one to partitions of items (or by item). It has 3 R
+where users make an estimate before they give. There is no cache or checkpoint that would have to be
+cleaned up. The key is part of the functions that workers run; these are sent as bytes, and Spark
+shows their names only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dpsu.contributions.id_columns import DECIMAL, LARGEST, SMALLEST, Column
 from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import COLUMNS
-from dpsu.engines.cluster.rounds import Answer, Ask
+from dpsu.engines.cluster.rounds import steps_of
 from dpsu.engines.cluster.steps import (
     FAILED,
     AddNoise,
@@ -76,16 +77,10 @@ class Query:
         if conversation is None:
             given = _step(frame, Weigh(self.job), f"{item}, number bigint")
             return _step(_summed(given), FlipCoins(self._lean), item)
-        for round_number in range(conversation.rounds):
-            # Public knowledge is needed in the first round only, where users order their items.
-            job = self.job if round_number == 0 else self._lean
-            frame = self._shuffled(_step(frame, Ask(job, conversation, round_number), COLUMNS))
-            last = round_number + 1 == conversation.rounds
-            frame = _step(
-                frame, Answer(self._lean, conversation, round_number), item if last else COLUMNS
-            )
-            frame = frame if last else self._shuffled(frame)
-        return frame
+        *before, last = steps_of(self.job, self._lean, conversation)
+        for step in before:
+            frame = self._shuffled(_step(frame, step, COLUMNS))
+        return _step(frame, last, item)
 
     def counts(self, released: pa.Array) -> DataFrame:
         """Noisy numbers of users of released items, in no order."""

@@ -9,10 +9,12 @@ from dpsu.plans.mechanisms.greedy import Greedy  # isort: skip
 from dpsu.plans.mechanisms.reroute import Reroute  # isort: skip
 from dpsu.plans.mechanisms.sips import Sips  # isort: skip
 from dpsu.plans.mechanisms.sieve import Sieve  # isort: skip
+from dpsu.plans.mechanisms.bits import Bits  # isort: skip
 from dpsu.plans.mechanisms.ngrams import NGrams  # isort: skip
 
 __all__ = [
     "MECHANISMS",
+    "Bits",
     "CountGaussian",
     "CountLaplace",
     "Design",

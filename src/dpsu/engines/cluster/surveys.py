@@ -1,0 +1,97 @@
+"""Estimates of which the next round depends, on a cluster: one step more in every round.
+
+    [users] -> Survey k -> [users] -> Ask k -> [items] -> Answer k -> [users] -> ...
+
+Every partition of users sends its sums to all of them, and each adds up all sums and makes the same
+estimate: its noise is a function of the key. Users tell the estimate to the items they give to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsu.engines.cluster.conversations import BitsConversation, Conversation
+from dpsu.engines.cluster.messages import FOUND, SURVEY, Message
+from dpsu.randomness.keys import Key
+
+
+def surveying(conversation: Conversation) -> BitsConversation | None:
+    """The conversation, if users are surveyed in it before they give."""
+    if isinstance(conversation, BitsConversation) and not conversation.curves:
+        return conversation
+    return None
+
+
+def survey_messages(partition: int, partitions: int, sums: NDArray[np.int64]) -> Iterator[Message]:
+    """The sums of one partition of users, to all of them."""
+    for to in range(partitions):
+        yield Message(to, SURVEY, partition, sums.tobytes())
+
+
+@dataclass(repr=False)
+class Surveys:
+    """The surveys among messages to partitions of users, and the conversation that knows them."""
+
+    conversation: Conversation
+    round_number: int
+    key: Key
+
+    def __post_init__(self) -> None:
+        self._sums: dict[int, NDArray[np.int64]] = {}
+        self._caps: dict[int, float] = {}
+
+    def taken_out(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """All messages but surveys, which are added up by the partition they go to."""
+        for message in messages:
+            if message.kind == SURVEY:
+                sums = np.frombuffer(message.data, np.int64)
+                self._sums[message.to] = self._sums.get(message.to, 0) + sums
+            else:
+                yield message
+
+    def conversation_of(self, partition: int) -> Conversation:
+        """The conversation of a partition of users in this round."""
+        asking = surveying(self.conversation)
+        if asking is None:
+            return self.conversation
+        if partition not in self._caps:
+            self._caps[partition] = asking.estimate(
+                self.round_number, self._sums[partition], self.key
+            )
+        return asking.knowing(self.round_number, self._caps[partition])
+
+    def tell(self, partition: int, homes: Iterable[int]) -> Iterator[Message]:
+        """What was estimated, to the partitions of items that get units."""
+        if surveying(self.conversation) is not None:
+            for to in homes:
+                yield Message(to, FOUND, partition, np.array([self._caps[partition]]).tobytes())
+
+
+class Findings:
+    """What partitions of users found, told to a partition of items, and the conversation then."""
+
+    def __init__(self, conversation: Conversation, round_number: int) -> None:
+        self._conversation, self._round_number = conversation, round_number
+        self._found: dict[int, set[float]] = {}
+
+    def hear(self, message: Message) -> None:
+        """Note what a partition of users found."""
+        (cap,) = np.frombuffer(message.data, np.float64)
+        self._found.setdefault(message.to, set()).add(float(cap))
+
+    def conversation_of(self, partition: int) -> Conversation:
+        """The conversation of a partition of items; refused unless all users found the same.
+
+        Users who missed a survey would pay other prices than the coins are made for.
+        """
+        asking = surveying(self._conversation)
+        if asking is None:
+            return self._conversation
+        found = self._found.get(partition, set())
+        if len(found) != 1:
+            raise AssertionError("a cluster lost or misled messages between buckets")
+        return asking.knowing(self._round_number, next(iter(found)))

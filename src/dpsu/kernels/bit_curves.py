@@ -1,0 +1,166 @@
+"""The largest private curve of a round of bits, and the check of every pair of its chances.
+
+Chances are whole multiples of 2^-64. For a pair p >= q and a mass d that is taken off both coins,
+everything is a quotient of whole numbers: ``p' = (p-d)/(1-d)``, ``1-p' = (1-p)/(1-d)``,
+``q' = q/(1-d)``, ``1-q' = (1-q-d)/(1-d)``, and with ``t = p-q-d`` the two likelihood ratios are
+``p'/q' = 1 + t/q`` and ``(1-q')/(1-p') = 1 + t/(1-p)``. The differences are taken in integers, so
+nothing cancels before the first rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+UInt64 = NDArray[np.uint64]
+Float64 = NDArray[np.float64]
+
+# Proved in docs/proofs/bits.md: with u = 2^-53, each of the two terms of a moment less 1 carries a
+# relative error of at most 17u (1 + z), where z is its exponent if that is positive and 0 if not.
+TERM_ERROR = 2.0**-48
+# What the logarithm at the end and the quotient after it may add.
+LAST_ERROR = 2.0**-49
+WHOLE = 2.0**64
+# The search for a chance stops this close to the limit; what is lost is as little of the rate.
+CLOSE = 1e-7
+STEPS = 100
+
+
+@njit(cache=True)
+def moment_excess_at_most(part: float, rise: float, rest: float, fall: float, power: float) -> Any:
+    """Upper bound of ``part e^(power rise) + rest e^(-power fall) - 1``, for part + rest = 1."""
+    exponent = power * rise
+    more = part * math.expm1(exponent)
+    less = -rest * math.expm1(-power * fall)
+    return more - less + TERM_ERROR * ((1.0 + exponent) * more + less)
+
+
+@njit(cache=True)
+def use_at_most(p: Any, q: Any, d: Any, power: float, limit: float) -> Any:
+    """What a pair uses of its limit: the worse direction, rounded up; above 1 it is too much.
+
+    `p`, `q` and `d` are multiples of 2^-64 with q <= p < 1, `power` is the order less 1 and
+    `limit` is `power` times the divergence that the pair may have.
+    """
+    gap = p - q
+    if gap <= d:
+        return 0.0
+    if q == np.uint64(0):
+        return math.inf
+    zero = np.uint64(0)
+    t = float(gap - d)
+    hidden = float(zero - p)  # 2^64 - p: whole numbers of 64 bits wrap around
+    rise = math.log1p(t / float(q))
+    fall = math.log1p(t / hidden)
+    whole = WHOLE - float(d)
+    forward = moment_excess_at_most(float(p - d) / whole, rise, hidden / whole, fall, power)
+    backward = moment_excess_at_most(
+        float((zero - q) - d) / whole, fall, float(q) / whole, rise, power
+    )
+    return math.log1p(max(forward, backward, 0.0)) / limit * (1.0 + LAST_ERROR)
+
+
+@njit(cache=True)
+def _largest(q: Any, d: Any, power: float, limit: float, high: Any, guess: float) -> Any:
+    """Nearly the largest p below `high`, which is too large, that keeps to the limit beside q."""
+    base = q + d
+    low, top = 0.0, float(high - base)
+    t = guess if 0.0 < guess < top else 0.5 * top
+    old_t, old_use = 0.0, 0.0
+    for _ in range(STEPS):
+        use = use_at_most(base + np.uint64(t), q, d, power, limit)
+        if use <= 1.0:
+            low = t
+            if use > 1.0 - CLOSE:
+                break
+        else:
+            top = t
+        if top - low <= 1.0:
+            break
+        # Near the solution, the use is a power of t: about the second for small steps.
+        slope = 2.0
+        if 0.0 < use < math.inf:
+            if 0.0 < old_use < math.inf and old_t != t and old_use != use:
+                slope = math.log(use / old_use) / math.log(t / old_t)
+            old_t, old_use = t, use
+            t *= ((1.0 - 0.5 * CLOSE) / use) ** (1.0 / max(slope, 0.1))
+        else:
+            t = 0.0
+        if not low < t < top:
+            t = math.sqrt(low * top) if low > 0.0 else 0.125 * top
+            if not low < t < top:
+                t = 0.5 * (low + top)
+    return base + np.uint64(low)
+
+
+@njit(cache=True)
+def _certain(table: UInt64, weight: int, sure: UInt64) -> bool:
+    """Whether an item of this weight may come out for sure, beside all lighter ones."""
+    for n in range(1, min(weight, len(sure) - 1) + 1):
+        q = table[weight - n]
+        if q == np.uint64(0) or np.uint64(0) - q > sure[n]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def draw_curve(sure: UInt64, limits: Float64, power: float, longest: int) -> UInt64:
+    """Chances of weights 0, 1, ... as large as the limits allow, as long as they are not 1.
+
+    Parameters
+    ----------
+    sure, limits : arrays
+        For a difference of n units: the mass that may be taken off, in 2^-64, and `power` times the
+        divergence that is allowed.
+    power : float
+        The order less 1.
+    longest : int
+        Where to give up. A table of this length has no end.
+    """
+    table = np.zeros(longest, np.uint64)
+    guesses = np.zeros(len(sure), np.float64)
+    # From here the next chance may be 1. Chances even nearer to 1 would gain nothing, and could
+    # leave no room for the next ones.
+    ceiling = np.uint64(0) - max(np.uint64(1), sure[1] >> np.uint64(1))
+    binding = 1
+    for weight in range(1, longest):
+        if _certain(table, weight, sure):
+            return table[:weight]
+        best = ceiling
+        most = min(weight, len(sure) - 1)
+        for k in range(most + 1):
+            # The difference that bound the last chance comes first: it mostly binds this one, too.
+            n = min(binding, most) if k == 0 else k
+            q = table[weight - n]
+            if q == np.uint64(0):
+                if sure[n] < best:
+                    best = sure[n]
+                    binding = n
+            elif best > q and use_at_most(best, q, sure[n], power, limits[n]) > 1.0:
+                best = _largest(q, sure[n], power, limits[n], best, guesses[n])
+                guesses[n] = float(best - q - sure[n])
+                binding = n
+        table[weight] = max(best, table[weight - 1])
+    return table
+
+
+@njit(cache=True, nogil=True)
+def worst_use(table: UInt64, sure: UInt64, limits: Float64, power: float) -> Any:
+    """The largest use of any pair of a curve that has these chances, and then 1 for ever."""
+    length = len(table)
+    worst = 0.0
+    for n in range(1, len(sure)):
+        for weight in range(length):
+            q = table[weight]
+            if weight + n < length:
+                p = table[weight + n]
+                use = math.inf if p < q else use_at_most(p, q, sure[n], power, limits[n])
+            else:
+                certain = q > np.uint64(0) and np.uint64(0) - q <= sure[n]
+                use = 0.0 if certain else math.inf
+            worst = max(worst, use)
+    return worst

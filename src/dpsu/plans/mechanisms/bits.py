@@ -1,0 +1,73 @@
+"""One exact coin per item and round, without noise: for users who hold many items."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpsu.options import option
+from dpsu.plans.mechanisms.base import MAX_USERS, Design, Mechanism
+from dpsu.privacy.guarantee import Privacy
+from dpsu.rounds.bits import PAID, design_bits
+
+if TYPE_CHECKING:
+    from dpsu.inputs.columns import Items
+    from dpsu.inputs.tokens import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bits(Mechanism):
+    """Four rounds of exact coins without noise: for users who hold hundreds of items."""
+
+    items_per_user: float | None = option(
+        None,
+        float,
+        "Public estimate of the mean number of different items of a user.",
+        low=1.0,
+        high=1e9,
+        name="expected_items_per_user",
+        usual=f"estimated for {PAID:.0%} of the budget",
+    )
+    name: ClassVar[str] = "bits"
+    summary: ClassVar[str] = (
+        "four rounds of exact coins without noise; releases most where users hold hundreds of "
+        "items, all of which count; parallel"
+    )
+
+    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+        """Rounds whose shares add up to one account of the guarantee."""
+        bits, split = design_bits(
+            privacy.epsilon, privacy.delta, items_per_user=self.items_per_user
+        )
+        return Design(bits, None, "hash", None, tuple(split.items()), "bits", max_users=MAX_USERS)
+
+    def facts(self, design: Design) -> list[tuple[str, str]]:
+        """The account, and every round with its share and soft cap."""
+        bits = design.selection
+        account = f"Renyi order {bits.account.order:.4g}, rate {bits.account.rate:.4g}"
+        facts = [("bounding", "all items of a user count"), ("account", account)]
+        if not bits.caps:
+            paid = f"sums with noise scale {bits.noise:.4g} users in every round"
+            facts.append(("estimates", f"{PAID:.0%} of the rate; {paid}"))
+        for number, share in enumerate(bits.shares, 1):
+            cap = f"soft cap {bits.caps[number - 1]:g}" if bits.caps else "soft cap as estimated"
+            facts.append((f"round {number}", f"share {share:.4f}, {cap}"))
+        return facts
+
+    def people(self, design: Design, weight: float) -> str:
+        """Users of one open item, who give it all they have; and users as expected."""
+        alone = f"{math.ceil(weight):,} users who hold nothing else that is still open"
+        if self.items_per_user is None:
+            return f"{alone}, where that is usual; more where users hold more"
+        from dpsu.kernels.bits import units_for
+
+        curve = design.selection.last_curve
+        size = max(1, round(self.items_per_user))
+        if size == 1:
+            return alone
+        import numpy as np
+
+        each, more = units_for(size, np.array(curve.prices, np.int64), curve.budget)
+        many = math.ceil(weight * (len(curve.prices) - 1) / (each + more / size))
+        return f"{alone}, or {many:,} users with {size:,} open items each"
