@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 import dpsu
-from dpsu.contributions.pairs import Pairs, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import read

@@ -63,7 +63,7 @@ def main() -> None:
                             dpsu.plan(epsilon=epsilon, delta=delta, mechanism=mechanism),
                             pairs,
                             Key.from_insecure_seed(1),
-                        )
+                        )[1]
                     )
                     for name, mechanism in CANDIDATES.items()
                 }

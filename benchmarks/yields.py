@@ -35,7 +35,6 @@ from dpsu.contributions.grouped import arrange
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
-from dpsu.engines.estimates import estimate
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.plans.mechanisms import Mechanism
@@ -204,16 +203,12 @@ def measure(
     """Mean size with its standard error, missing mass and seconds, over keys."""
     guarantee = dpsu.Privacy(*privacy)
     mechanism = _mechanism(row, prior, users, len(pairs))
-    budget = row.get("budget")
     plan = make_plan(guarantee, mechanism, dpsu.Users(), dpsu.Items())
     sizes, missing, began = [], [], time.perf_counter()
     place = {item: at for at, item in enumerate(pairs.items.values.to_pylist())}
     for seed in range(keys):
         key = Key.from_insecure_seed(1000 + seed)
-        if budget is not None:
-            hints = estimate(pairs, key, budget * privacy[0], budget * privacy[1])
-            plan = make_plan(guarantee, mechanism, dpsu.Users(), dpsu.Items(), hints=hints)
-        found = local.run(plan, pairs, key, prior=prior)
+        found = local.run(plan, pairs, key, prior=prior)[1]
         sizes.append(len(found))
         at = [place[item] for item in found.to_pylist()]
         missing.append(1.0 - float(facts[1][at].sum() / facts[1].sum()))

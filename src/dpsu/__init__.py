@@ -24,7 +24,6 @@ from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.ledger import Ledger
-from dpsu.plans.auto import Auto
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import (
     Bits,
@@ -40,6 +39,7 @@ from dpsu.plans.mechanisms import (
     WeightedGaussian,
     WeightedLaplace,
 )
+from dpsu.plans.mechanisms.auto import Auto
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import mechanism, plan
 from dpsu.privacy.guarantee import Privacy

@@ -13,7 +13,7 @@ interact, so that a single release gives thousands of independent trials.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
@@ -167,7 +167,8 @@ def audit(
     plan : Plan
         The mechanism and the guarantee to be tested. Its delta should be inflated (0.01 to 0.2), or
         nothing can be seen; a prior should know the items 0, 1, 2, ..., as :func:`made_up_prior`
-        does.
+        does. Where it leaves the mechanism to be chosen, every candidate is tested, with what the
+        estimate leaves it.
     trials : int
         Copies of each small database with the user, and as many without.
     error : float
@@ -211,12 +212,24 @@ def audit(
             raise ParameterError(
                 f"an audit makes its own data and keys; plan it without {{{name}}}", **{name: ...}
             )
+    plan.refuse_other_design()
+    tested = plan.candidates
+    findings = []
     with steps(progress, "auditing") as tell:
-        return Audit(plan, tuple(_findings(plan, trials, error, tell)))
+        for at, each in enumerate(tested):
+            found = _findings(each, trials, error, _part(tell, at, len(tested)))
+            if len(tested) > 1:
+                found = [replace(one, scenario=f"{each.name}: {one.scenario}") for one in found]
+            findings += found
+    return Audit(plan, tuple(findings))
+
+
+def _part(tell: Steps, at: int, parts: int) -> Steps:
+    """Progress of one of several parts as that of the whole."""
+    return lambda done, total: tell(at * total + done, parts * total)
 
 
 def _findings(plan: Plan, trials: int, error: float, tell: Steps) -> list[Finding]:
-    plan.refuse_other_design()
     scenarios = _scenarios(plan)
     rounds = math.ceil(trials / COPIES)
     findings = []

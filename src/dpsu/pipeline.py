@@ -12,6 +12,7 @@ from typing import Any
 from dpsu.engines.found import Found, Report
 from dpsu.errors import warn
 from dpsu.ledger.spending import Spending
+from dpsu.plans.mechanisms import Choice
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, new_run
@@ -54,7 +55,10 @@ def carry_out(
     with spending.charged(plan, run=started.id, choice=choice) as number:
         report("reading", 0)
     found = run(key)
-    released = Release(found.plan, found.items, found.counts, _known_share(found), started)
+    approved = plan if isinstance(plan.selection, Choice) else None
+    released = Release(
+        found.plan, found.items, found.counts, _known_share(found), approved, started
+    )
     spending.returned(number)
     return released
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from dpsu.errors import ParameterError
@@ -12,7 +11,6 @@ from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
 from dpsu.pipeline import carry_out
-from dpsu.plans.auto import Auto
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -20,7 +18,6 @@ from dpsu.plans.planning import (
     items_of,
     make_plan,
     mechanism_of,
-    refuse_too_dear,
     users_of,
     with_public_data,
 )
@@ -36,7 +33,7 @@ def release(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    mechanism: str | Mechanism | Auto | None = None,
+    mechanism: str | Mechanism | None = None,
     user: str | Users | None = None,
     item: str | Items | Tokens | None = None,
     counts: bool | Counts | None = None,
@@ -66,7 +63,8 @@ def release(
         The guarantee for adding or removing one user with all rows.
     mechanism : str or Mechanism, optional
         One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
-        sieve by default. :class:`dpsu.Auto` chooses by public estimates, or by paid ones.
+        by default :class:`dpsu.Auto`, which chooses by an estimate that a small share of epsilon
+        pays for. The release holds the plan that was chosen.
     user, item : str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release, "user" and "item" by default;
         :class:`dpsu.Tokens` makes items of texts.
@@ -136,12 +134,11 @@ def release(
     shown = stages(progress)
     refuse_same_object(data, public_items, getattr(mechanism, "prior", None), prior)
     given = plan
-    estimating = mechanism if isinstance(mechanism, Auto) and mechanism.budget else None
     plan = planned(
         plan,
         epsilon=epsilon,
         delta=delta,
-        mechanism=mechanism if estimating is None else replace(estimating, budget=None),
+        mechanism=mechanism,
         user=user,
         item=item,
         counts=counts,
@@ -149,21 +146,15 @@ def release(
         prior=prior,
         insecure_seed=insecure_seed,
     )
-    read = plan.item
-    if estimating is not None:
-        # What estimates choose may make use of what the plan before them did not.
-        read = items_of(DEFAULT_ITEM if item is None else item)
-        refuse_too_dear(estimating, plan)
-    source = Source(data, plan.user, read, format, strict)
+    source = Source(data, plan.user, plan.item, format, strict)
     source.refuse_public(plan.knowledge.paths)
     with shown as report, named_by(given):
         return carry_out(
             plan,
             check=source.check,
-            run=OneMachine(plan, source, memory, report, estimating).run,
+            run=OneMachine(plan, source, memory, report).run,
             spending=spending,
             report=report,
-            choice=None if estimating is None else Auto.name,
         )
 
 
@@ -172,7 +163,7 @@ def planned(
     *,
     epsilon: float | None,
     delta: float | None,
-    mechanism: str | Mechanism | Auto | None,
+    mechanism: str | Mechanism | None,
     user: str | Users | None,
     item: str | Items | Tokens | None,
     counts: bool | Counts | None,
@@ -233,6 +224,6 @@ def _instead(given: object) -> str:
     """What to do with what stands in the place of a plan."""
     if isinstance(given, (int, float)):
         return "give numbers by their names: epsilon=1, delta=1e-6"
-    if isinstance(given, (Mechanism, Auto)):
+    if isinstance(given, Mechanism):
         return "give it by its name: mechanism=..., with epsilon and delta"
     return "give what dpsu.plan returned, dpsu.Plan.read(path) or dpsu.Plan.from_json(text)"

@@ -44,7 +44,7 @@ def release_text(release: Release) -> str:
     text = [f"{len(release):,} items released{among}, by dpsu {__version__}."]
     run = release.run
     where = "" if run.dataset is None else f", charged to dataset {run.dataset!r}"
-    text.append(f"Run {run.id} of {run.time}, by plan {release.plan.hash}{where}.")
+    text.append(f"Run {run.id} of {run.time}, by plan {release.plan_hash}{where}.")
     if release.prior_share is not None:
         text.append(f"The prior knew {release.prior_share:.1%} of them.")
     if not len(release):
@@ -78,7 +78,7 @@ def release_json(release: Release) -> str:
     facts = {
         "dpsu": __version__,
         "run": vars(release.run),
-        "plan_hash": release.plan.hash,
+        "plan_hash": release.plan_hash,
         "released": len(release),
         "prior_share": release.prior_share,
         "private": release.private,
@@ -90,6 +90,7 @@ def release_json(release: Release) -> str:
         ],
         "largest_probability": release.plan.largest_probability,
         "plan": release.plan.to_dict(),
+        "approved": None if release.approved is None else release.approved.to_dict(),
     }
     return json.dumps(facts, indent=2, ensure_ascii=False)
 
@@ -99,7 +100,7 @@ def release_metadata(release: Release) -> dict[str, str]:
     run = release.run
     facts = {
         "dpsu.version": __version__,
-        "dpsu.plan_hash": release.plan.hash,
+        "dpsu.plan_hash": release.plan_hash,
         "dpsu.run": run.id,
         "dpsu.time": run.time,
         "dpsu.dataset": run.dataset,

@@ -53,6 +53,9 @@ class Release:
         The noisy number of users of each item, in the same order; None if the plan has no counts.
     prior_share : float or None
         The part of the released items that the prior knew; None without a prior or items.
+    approved : Plan or None
+        The plan that was approved and charged, if that left the mechanism to be chosen; `plan` is
+        what was chosen then.
     run : Run
         When it was made, under which id, and for which dataset of a ledger.
     """
@@ -61,6 +64,7 @@ class Release:
     values: pyarrow.Array = field(repr=False)
     counts: pyarrow.Array | None = field(default=None, repr=False)
     prior_share: float | None = None
+    approved: Plan | None = field(default=None, repr=False)
     run: Run = field(default_factory=lambda: new_run(None), repr=False)
 
     @cached_property
@@ -109,6 +113,11 @@ class Release:
         from dpsu.reports import release_html
 
         return release_html(self)
+
+    @property
+    def plan_hash(self) -> str:
+        """The hash of the plan that was approved, which ledger, report and files carry."""
+        return (self.plan if self.approved is None else self.approved).hash
 
     @property
     def private(self) -> bool:

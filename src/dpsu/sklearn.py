@@ -9,7 +9,6 @@ from dpsu.errors import ParameterError, warn, without_values
 from dpsu.inputs.columns import DefaultName
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
-from dpsu.plans.auto import Auto
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.releases import release
 from dpsu.results import Release
@@ -88,7 +87,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         epsilon: float,
         delta: float,
         *,
-        mechanism: str | Mechanism | Auto | None = None,
+        mechanism: str | Mechanism | None = None,
         tokenizer: str | Split | None = None,
         ngram_range: tuple[int, int] = (1, 1),
         groups: str | None = None,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpsu.engines.found import Found
-from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users, named_by
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
 from dpsu.pipeline import carry_out
-from dpsu.plans.auto import FLAGS, Auto
 from dpsu.plans.counts import Counts
-from dpsu.plans.mechanisms import Mechanism
+from dpsu.plans.mechanisms import Auto, Choice, Mechanism
+from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
+from dpsu.plans.planning import mechanism_of
 from dpsu.randomness.keys import Key
 from dpsu.releases import planned
 from dpsu.results import Release
@@ -94,7 +94,7 @@ def release(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    mechanism: str | Mechanism | Auto | None = None,
+    mechanism: str | Mechanism | None = None,
     user: str | Users | None = None,
     item: str | Items | None = None,
     counts: bool | Counts | None = None,
@@ -116,8 +116,9 @@ def release(
     plan : Plan, optional
         As for :func:`dpsu.release`; the same plan runs there and here.
     mechanism : str or Mechanism, optional
-        Sieve (default), Sips, Reroute, WeightedGaussian, WeightedLaplace, CountGaussian or
-        CountLaplace. Mechanisms whose users act one after the other are refused.
+        Auto (default, among sieve and bits), Sieve, Bits, Sips, Reroute, WeightedGaussian,
+        WeightedLaplace, CountGaussian or CountLaplace. Mechanisms whose users act one after the
+        other are refused.
     partitions : int, optional
         In how many partitions users and items are grouped; one for a million rows by default, for
         which rows are counted first. The release does not depend on it.
@@ -162,27 +163,29 @@ def release(
     spending = Spending.of(ledger)
     flag("strict", strict)
     shown = stages(progress)
-    if isinstance(mechanism, Auto) and mechanism.budget is not None:
-        raise ParameterError(
-            "{budget} is for one machine, not for Spark; give {items_per_user}",
-            FLAGS,
-            budget=...,
-            items_per_user=...,
-        )
-    chosen = planned(
+    if plan is None:
+        # What cannot run here is no candidate; a plan has this on record.
+        mechanism = mechanism_of(mechanism)
+        if isinstance(mechanism, Auto):
+            mechanism = replace(mechanism, among=PARALLEL)
+    approved = planned(
         plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
         counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
     if partitions is not None:
         partitions = whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
-    engine.refuse_what_spark_cannot(chosen)
-    known = chosen.knowledge
+    engine.refuse_what_spark_cannot(approved)
+    known = approved.knowledge
 
     def run(key: Key) -> Found:
         prepared = engine.query(
-            df, chosen, key, prior=known.prior, public=known.public_items, strict=strict,
+            df, approved, key, prior=known.prior, public=known.public_items, strict=strict,
             partitions=partitions,
         )  # fmt: skip
+        if isinstance(approved.selection, Choice):
+            report("estimating set sizes", 0)
+            prepared = engine.chosen(prepared)
+        chosen = prepared.job.plan.with_knowledge(known)
         report("choosing items", 0)
         items = engine.run(prepared)
         if chosen.noisy_counts is None:
@@ -192,9 +195,11 @@ def release(
 
     # Names and types are in the schema: what they rule out costs nothing, ledger or not.
     with named_by(plan):
-        engine.rows_of(df, chosen, known.public_items)
+        engine.rows_of(df, approved, known.public_items)
     if known.paths:
         refuse_same_files(engine.files_of(df), known.paths)
     with shown as report:
-        released = carry_out(chosen, check=lambda: None, run=run, spending=spending, report=report)
+        released = carry_out(
+            approved, check=lambda: None, run=run, spending=spending, report=report
+        )
     return SparkRelease(released, df.sparkSession)

@@ -17,8 +17,8 @@ import pytest
 
 import dpsu
 from dpsu.ledger.accounting import shift_of
-from dpsu.plans.auto import Hints
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
+from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.plan import Plan, Selected
 from dpsu.plans.planning import make_plan
 from dpsu.policies import policy_to_dict

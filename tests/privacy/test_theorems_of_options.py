@@ -12,8 +12,8 @@ from tools import stamp
 
 import dpsu
 from dpsu.options import options_of
-from dpsu.plans.auto import Hints
 from dpsu.plans.mechanisms import MECHANISMS
+from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.planning import make_plan
 from dpsu.privacy.calibration import gaussian_scale
 from tests.support import flat

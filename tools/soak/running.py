@@ -49,7 +49,7 @@ def warm_up() -> None:
     import dpsu
     import dpsu.cli
     import dpsu.inputs.reading
-    import dpsu.plans.auto
+    import dpsu.plans.mechanisms.auto
     import dpsu.runtime.writing
     import dpsu.text.grams
     from tools.soak import data

@@ -12,8 +12,7 @@ from dpsu.cli.options import mechanism_of, mechanism_options
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import printed, somebody_watches
 from dpsu.options import options_of
-from dpsu.plans.auto import Auto
-from dpsu.plans.mechanisms import MECHANISMS, Greedy, Mechanism
+from dpsu.plans.mechanisms import MECHANISMS, Auto, Greedy, Mechanism
 from dpsu.plans.mechanisms.base import CALIBRATIONS, PAPER
 from dpsu.plans.mechanisms.greedy import POPULAR, SCARCE
 
@@ -68,16 +67,17 @@ def audit_command(
         raise click.exceptions.Exit(1)
 
 
-def _audited(typed: dict[str, Any]) -> list[Mechanism | Auto]:
+def _audited(typed: dict[str, Any]) -> list[Mechanism]:
     """The mechanism that was named, or all of them that have a guarantee, as ours and as published.
 
-    Options that a mechanism lacks are refused where it is named, and left out otherwise.
+    Options that a mechanism lacks are refused where it is named, and left out otherwise. An audit
+    of auto is one of each of its candidates; these are among all of them already.
     """
     named, calibration = typed.get("mechanism"), typed.get("calibration")
-    names = [name for name, kind in MECHANISMS.items() if not kind.by_length]
-    made: list[Mechanism | Auto] = []
+    names = [name for name, kind in MECHANISMS.items() if not kind.by_length and kind is not Auto]
+    made: list[Mechanism] = []
     for name in names if named is None else [named]:
-        own = options_of(MECHANISMS[name]) if name in MECHANISMS else {}
+        own = options_of(MECHANISMS[name])
         bounded = "max_items" in own and name != Greedy.name
         usual = {"max_items": SMALL_SETS} if bounded else {}
         for how in [calibration] if calibration else CALIBRATIONS:
@@ -95,7 +95,7 @@ def _audited(typed: dict[str, Any]) -> list[Mechanism | Auto]:
                 options.pop("allow_unproven", None)
             if options.get("order") in PRIOR_ORDERS:
                 options["prior"] = made_up_prior()
-            made.append(mechanism_of(options))
+            made.append(mechanism_of(options) or Auto())
     return made
 
 

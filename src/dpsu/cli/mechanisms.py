@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from dpsu.cli.streams import to_stdout
-from dpsu.plans.auto import Auto
 from dpsu.plans.mechanisms import MECHANISMS
 
 
@@ -13,6 +12,5 @@ from dpsu.plans.mechanisms import MECHANISMS
 def mechanisms_command() -> None:
     """List the mechanisms."""
     summaries = {kind.name: kind.summary for kind in MECHANISMS.values()}
-    summaries[Auto.name] = Auto.summary
     width = max(map(len, summaries))
     to_stdout("".join(f"{name:<{width}}  {summary}\n" for name, summary in summaries.items()))

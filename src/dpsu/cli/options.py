@@ -19,12 +19,11 @@ from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.formats import FORMATS, TABLE
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import Option, did_you_mean, options_of
-from dpsu.plans.auto import Auto
 from dpsu.plans.counts import Counts
-from dpsu.plans.mechanisms import MECHANISMS, Mechanism, NGrams
+from dpsu.plans.mechanisms import MECHANISMS, Auto, Mechanism, NGrams, Sieve
 from dpsu.plans.mechanisms.base import no_such_option
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import DEFAULT_MECHANISM, plan, with_public_data
+from dpsu.plans.planning import plan, with_public_data
 
 Command = Callable[..., Any]
 Flags = dict[str, Any]
@@ -60,7 +59,7 @@ class Flag:
     def _having(self) -> str:
         """The mechanisms that have it, or those that have not, whichever are fewer."""
         owners = [name for name, _ in self.owners]
-        others = [name for name in (*MECHANISMS, Auto.name) if name not in owners]
+        others = [name for name in MECHANISMS if name not in owners]
         if not owners or not others:
             return ""
         return (
@@ -106,12 +105,12 @@ def flags_of(*kinds: type) -> list[Flag]:
 
 
 def _chooses(kind: type) -> bool:
-    return issubclass(kind, (Mechanism, Auto))
+    return issubclass(kind, Mechanism)
 
 
 def mechanism_flags() -> list[Flag]:
-    """The flags of all mechanisms, and of the choice between them."""
-    return flags_of(*MECHANISMS.values(), Auto)
+    """The flags of all mechanisms."""
+    return flags_of(*MECHANISMS.values())
 
 
 def added(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
@@ -141,9 +140,9 @@ def mechanism_options(command: Command) -> Command:
     """The mechanism, and all options of all of them."""
     named = click.option(
         "--mechanism",
-        type=Words([*MECHANISMS, Auto.name]),
-        help="How items are chosen; see `dpsu mechanisms`. Default sieve, or auto where "
-        "--expected-items-per-user or --auto-budget is given.",
+        type=Words(list(MECHANISMS)),
+        help="How items are chosen; see `dpsu mechanisms`. Default auto, or sieve where an option "
+        "of it is given that auto lacks.",
     )
     return added(command, (named, *(flag.made() for flag in mechanism_flags())))
 
@@ -194,7 +193,7 @@ def take(flags: Flags, names: Iterable[str]) -> Flags:
 
 def plan_names() -> list[str]:
     """Names of all flags that make a plan."""
-    made = flags_of(Users, Items, Tokens, Counts, *MECHANISMS.values(), Auto)
+    made = flags_of(Users, Items, Tokens, Counts, *MECHANISMS.values())
     return list(dict.fromkeys([*signature(plan).parameters, *(flag.name for flag in made)]))
 
 
@@ -272,24 +271,19 @@ def _counts(typed: Flags) -> bool | Counts:
     return Counts(**given) if given else bool(wanted)
 
 
-def mechanism_of(typed: Flags) -> Mechanism | Auto:
-    """The mechanism that was named, or the default, with its options."""
+def mechanism_of(typed: Flags) -> Mechanism | None:
+    """The mechanism that was named, with its options; None if nothing was typed for one.
+
+    Options without a name belong to auto if it has all of them, and otherwise to sieve.
+    """
     name = typed.pop("mechanism", None)
-    paid = {"expected_items_per_user", "auto_budget"}
-    if name == Auto.name or (name is None and paid & set(typed)):
-        options = _build(Auto, typed)
-        for left in typed:
-            raise ParameterError(
-                f"auto chooses {{{left}}} itself; drop it, or name a mechanism", **{left: ...}
-            )
-        return Auto(**options)
-    kind = DEFAULT_MECHANISM if name is None else MECHANISMS[name]
+    if name is None and not typed:
+        return None
+    own = {option.name or field for field, option in options_of(Auto).items()}
+    unnamed = Auto if own.issuperset(typed) else Sieve
+    kind = unnamed if name is None else MECHANISMS[name]
     options = _build(kind, typed)
     for left in typed:
-        if left in paid:
-            raise ParameterError(
-                f"{kind.name} makes no use of {{{left}}}; choose auto", **{left: ...}
-            )
         raise no_such_option(kind.name, left)
     return kind(**options)
 

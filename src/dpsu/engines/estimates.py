@@ -1,54 +1,55 @@
-"""Noisy facts about users, paid for with a share of the budget, by which a mechanism is chosen."""
+"""How many items users hold, noisily: what a mechanism is chosen by, for a share of epsilon."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
-from dpsu.plans.auto import Hints
-from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from dpsu.contributions.pairs import Pairs
-    from dpsu.randomness.keys import Key
-    from dpsu.runtime.memory import Memory
+from dpsu.plans.mechanisms.auto import Hints
+from dpsu.randomness.keys import Key
+from dpsu.randomness.laplace import two_sided_geometric
 
-# Set sizes are summed up to these limits; the first counts users.
-LIMITS = (1, 20, 400)
-UNIT = 1 << 10
-NEARLY = 0.75
 PURPOSE = "set sizes"
+# Class b holds users with more than 2^(b-1) and at most 2^b items; the last one all larger sets.
+CLASSES = 12
+# Epsilon is rounded down to such parts, so that noise is drawn from fractions of small numbers.
+PARTS = 1 << 20
 
 
-def estimate(
-    pairs: Pairs, key: Key, epsilon: float, delta: float, *, memory: Memory | None = None
-) -> Hints:
-    """Noisy number of users and mean set size, from sums of set sizes up to public limits.
+def histogram(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Users in each class of set sizes; nobody without items is in any. PRIVATE."""
+    held = sizes[sizes > 0]
+    # Exact for whole numbers below 2^53, unlike a logarithm.
+    classes = np.minimum(np.frexp((held - 1).astype(np.float64))[1], CLASSES - 1)
+    return np.bincount(classes, minlength=CLASSES).astype(np.int64)
 
-    Every user adds at most 1 to each sum, as a part of the limit and in whole units, so that the l2
-    sensitivity is the square root of their number. The noise is exact and rounded; what is made of
-    the noisy sums is post-processing.
+
+def estimate(counted: NDArray[np.int64], key: Key, epsilon: float) -> Hints:
+    """Noisy number of users and typical set size.
+
+    Every user is in one class, so that one user changes one number by 1. Noise is exact, and what
+    is made of the noisy numbers is post-processing.
     """
-    import numpy as np
-    import pyarrow as pa
+    share = Fraction(math.floor(epsilon * PARTS), PARTS)
+    if share <= 0:
+        return Hints(None, None, epsilon)
+    noise = [two_sided_geometric(key, PURPOSE, place, share) for place in range(CLASSES)]
+    return typical(counted + np.array(noise), float(share), epsilon)
 
-    from dpsu.contributions.grouped import arrange
-    from dpsu.contributions.ids import Ids
-    from dpsu.randomness.noise import Noise
 
-    orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
-    sizes = arrange(pairs, *orders, with_repeats=False, memory=memory).sizes
-    sums = np.array([int((np.minimum(sizes, most) * UNIT // most).sum()) for most in LIMITS])
-    places = Ids(pa.array([f"{most}" for most in LIMITS], pa.large_string()))
-    scale = ROUND_UP * math.sqrt(len(LIMITS)) * gaussian_scale(epsilon, delta)
-    noisy = (sums + Noise(key, places, PURPOSE).rounded(0, scale * UNIT)) / UNIT
-    users = float(noisy[0])
-    if users < 8.0 * scale:
+def typical(noisy: NDArray[np.int64], share: float, epsilon: float) -> Hints:
+    """Number of users and the size of a typical set, if noise leaves anything to see."""
+    deviation = math.sqrt(2.0) / share
+    # What may well be noise alone is none.
+    seen = np.where(noisy > 2.0 * deviation, noisy, 0).astype(np.float64)
+    users = float(seen.sum())
+    if users < 8.0 * deviation:
         # Too few to tell; who must choose without knowing chooses sieve.
-        return Hints(None, None, epsilon, delta)
-    means = [
-        max(1.0, float(total) * most / users) for total, most in zip(noisy, LIMITS, strict=True)
-    ]
-    # A mean near its limit says that the limit cut it off.
-    mean = means[1] if means[1] < NEARLY * LIMITS[1] else means[2]
-    return Hints(round(users), mean, epsilon, delta)
+        return Hints(None, None, epsilon)
+    # The geometric mean: a few users with very large sets do not make a set typical.
+    middle = np.array([0.0, *(b - 0.5 for b in range(1, CLASSES))])
+    middle[1] = 1.0
+    return Hints(round(users), 2.0 ** float((seen * middle).sum() / users), epsilon)

@@ -16,15 +16,14 @@ from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.pairs import Pairs
+from dpsu.engines.estimates import estimate, histogram
 from dpsu.engines.found import Found, Report
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.errors import DataError
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import Source
-from dpsu.plans.auto import Auto
-from dpsu.plans.mechanisms import OneShot
+from dpsu.plans.mechanisms import Choice, OneShot
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import estimated, price
 from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.rounds import NGramRounds
@@ -35,11 +34,9 @@ from dpsu.runtime.memory import Memory
 class OneMachine:
     """A release on one machine: it reads the data, and chooses items from them."""
 
-    def __init__(
-        self, plan: Plan, source: Source, memory: Memory, report: Report, estimating: Auto | None
-    ) -> None:
+    def __init__(self, plan: Plan, source: Source, memory: Memory, report: Report) -> None:
         self._plan, self._source, self._memory = plan, source, memory
-        self._report, self._estimating = report, estimating
+        self._report = report
         self._read = 0
 
     def run(self, key: Key) -> Found:
@@ -48,17 +45,15 @@ class OneMachine:
             return self._of_texts(key) if self._plan.by_length else self._of_pairs(key)
 
     def _of_pairs(self, key: Key) -> Found:
-        plan, auto = self._plan, self._estimating
+        plan = self._plan
         pairs = self._source.pairs(
             key,
-            with_repeats=plan.order == "repeats" or auto is not None,
+            with_repeats=plan.order == "repeats",
             memory=self._memory,
             progress=self._tick,
         )
-        if auto is not None:
-            plan = self._chosen(auto, pairs, key)
         known = plan.knowledge
-        items = run(
+        plan, items = run(
             plan,
             pairs,
             key,
@@ -80,12 +75,6 @@ class OneMachine:
         items = local_texts.run(self._plan, corpus, key, self._memory, self._report)
         return Found(self._plan, items)
 
-    def _chosen(self, auto: Auto, pairs: Pairs, key: Key) -> Plan:
-        from dpsu.engines.estimates import estimate
-
-        hints = estimate(pairs, key, *price(auto, self._plan), memory=self._memory)
-        return estimated(auto, self._plan, self._source.item, hints)
-
     def _tick(self, rows: int) -> None:
         self._read += rows
         self._report("reading", self._read)
@@ -100,30 +89,39 @@ def run(
     public: PublicItems | None = None,
     memory: Memory | None = None,
     progress: Report = lambda name, users: None,
-) -> pa.Array:
-    """Released items, sorted, in the type of the private items."""
+) -> tuple[Plan, pa.Array]:
+    """Released items, sorted, in the type of the private items; and the plan that chose them."""
     users, items, held = group(
         plan, pairs, key, prior=prior, public=public, memory=memory, progress=progress
     )
+    plan = chosen(plan, held, key)
+    refuse_too_many(plan, len(users))
     progress("weighing items", 0)
 
     def users_weighed(weighed: int) -> None:
         progress("weighing items", weighed)
 
-    if isinstance(plan.selection, OneShot):
+    selection = plan.selection
+    if isinstance(selection, OneShot):
         weights = above_min_users(
             plan, plan.policy.weights(bound(plan, held, users, items, key), users_weighed)
         )
         progress("tossing coins", 0)
         released = flip_coins(plan.curve, weights, plan.policy.fraction_bits, items, key)
     else:
-        assert not isinstance(plan.selection, NGramRounds), "n-grams have an engine of their own"
-        engine = LocalRounds(held, users, items, key, users_weighed)
-        released = plan.selection.run(engine, items, key)
+        assert not isinstance(selection, (NGramRounds, Choice)), "these never come here"
+        released = selection.run(LocalRounds(held, users, items, key, users_weighed), items, key)
     found = items.take(np.flatnonzero(released)).values
     if public is not None:
         found = pa.concat_arrays([found, public.as_type(found.type)])
-    return found.take(pc.sort_indices(found))
+    return plan, found.take(pc.sort_indices(found))
+
+
+def chosen(plan: Plan, held: Contributions, key: Key) -> Plan:
+    """The plan itself, or the one that an estimate of set sizes chooses among its candidates."""
+    if not isinstance(plan.selection, Choice):
+        return plan
+    return plan.chosen(estimate(histogram(held.sizes), key, plan.selection.epsilon))
 
 
 def weigh(

@@ -15,9 +15,16 @@ from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import flag, number, whole_number
 from dpsu.plans import written
-from dpsu.plans.auto import Hints
 from dpsu.plans.counts import Counts, NoisyCounts
-from dpsu.plans.mechanisms import MECHANISMS, Design, Mechanism, OneShot
+from dpsu.plans.mechanisms import (
+    MECHANISMS,
+    Auto,
+    Choice,
+    Design,
+    Hints,
+    Mechanism,
+    OneShot,
+)
 from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.policies import Policy
 from dpsu.privacy.curves import ReleaseCurve, weight_needed
@@ -185,10 +192,29 @@ class Plan:
         )
 
     @property
-    def selection(self) -> OneShot | Rounds:
-        """How items are chosen: a policy with a curve, or rounds."""
-        chosen: OneShot | Rounds = self.design.selection
+    def selection(self) -> OneShot | Rounds | Choice:
+        """How items are chosen: a policy with a curve, rounds, or a choice among candidates."""
+        chosen: OneShot | Rounds | Choice = self.design.selection
         return chosen
+
+    @property
+    def candidates(self) -> tuple[Plan, ...]:
+        """The plans that this one may come to: itself, or all among which estimates choose."""
+        if not isinstance(self.selection, Choice):
+            return (self,)
+        unknown = Hints(epsilon=self.selection.epsilon)
+        return tuple(
+            self.with_mechanism(each.mechanism, hints=unknown) for each in self.selection.candidates
+        )
+
+    def chosen(self, hints: Hints) -> Plan:
+        """The plan that estimates choose among the candidates."""
+        assert isinstance(self.mechanism, Auto)
+        assert isinstance(self.selection, Choice)
+        if hints.epsilon != self.selection.epsilon:
+            raise ParameterError("these estimates cost another epsilon than the plan pays for them")
+        chosen = self.mechanism.chosen(self.privacy.epsilon, hints)
+        return self.with_mechanism(chosen, hints=hints)
 
     @property
     def max_items(self) -> int | None:
@@ -251,12 +277,16 @@ class Plan:
     @property
     def rounds(self) -> Rounds | None:
         """The rounds of sips, sieve, bits and ngrams; None for one-shot mechanisms."""
-        return None if isinstance(self.selection, OneShot) else self.selection
+        return None if isinstance(self.selection, (OneShot, Choice)) else self.selection
+
+    @property
+    def _at_once(self) -> bool:
+        return isinstance(self.selection, OneShot)
 
     @property
     def _one_shot(self) -> OneShot:
         if not isinstance(self.selection, OneShot):
-            raise AttributeError(f"{self.name} has rounds instead of one policy and curve")
+            raise AttributeError(f"{self.name} has no one policy and curve")
         return self.selection
 
     @property
@@ -272,20 +302,25 @@ class Plan:
     @property
     def noise_scale(self) -> float | None:
         """Scale of the Laplace noise or deviation of the Gaussian; None for votes and rounds."""
-        return None if self.rounds is not None else getattr(self.curve, "scale", None)
+        return getattr(self.curve, "scale", None) if self._at_once else None
 
     @property
     def threshold(self) -> float | None:
         """What weight plus noise must exceed; None for votes and rounds."""
-        return None if self.rounds is not None else getattr(self.curve, "threshold", None)
+        return getattr(self.curve, "threshold", None) if self._at_once else None
 
     @property
     def needed(self) -> dict[float, float | None]:
         """Weight an item needs to be released with probability 0.5, 0.9 and 0.99.
 
         None where the cutoff keeps every weight below it. In rounds it is the weight in every
-        round, and an upper bound: an item may also be released on the way.
+        round, and an upper bound: an item may also be released on the way. Where a mechanism is
+        still to be chosen, it is the most that any candidate needs.
         """
+        if isinstance(self.selection, Choice):
+            each = [plan.needed for plan in self.candidates]
+            most = {p: max(found[p] or math.inf for found in each) for p in PROBABILITIES}
+            return {p: (w if w < math.inf else None) for p, w in most.items()}
         if self.rounds is not None:
             return {p: self.rounds.weight_needed(p) for p in PROBABILITIES}
         weights = {p: weight_needed(self.curve, p) + self.shift for p in PROBABILITIES}
@@ -295,6 +330,8 @@ class Plan:
     @property
     def largest_probability(self) -> float:
         """Probability of an item that everybody holds: below 1 where a cutoff stops its weight."""
+        if isinstance(self.selection, Choice):
+            return min(plan.largest_probability for plan in self.candidates)
         if self.rounds is not None:
             return 1.0
         return self.curve.probability(1e300 if self.cutoff is None else self.cutoff - self.shift)
@@ -304,15 +341,17 @@ class Plan:
         privacy = Privacy(epsilon, self.privacy.delta)
         return self.with_mechanism(self.mechanism, privacy=privacy)
 
-    def with_mechanism(self, mechanism: Mechanism, privacy: Privacy | None = None) -> Plan:
+    def with_mechanism(
+        self, mechanism: Mechanism, privacy: Privacy | None = None, hints: Hints | None = None
+    ) -> Plan:
         """The same release by another mechanism."""
         knowledge = self.knowledge
         if getattr(mechanism, "prior", None) is None:
             knowledge = replace(knowledge, prior=None)
         return Plan.derived(
             self.privacy if privacy is None else privacy, mechanism, self.user, self.item,
-            counts=self.counts, public_items=self.public_items, hints=self.hints,
-            tokenizer_file=self.tokenizer_file,
+            counts=self.counts, public_items=self.public_items,
+            hints=self.hints if hints is None else hints, tokenizer_file=self.tokenizer_file,
             insecure_seed=self.insecure_seed, knowledge=knowledge,
         )  # fmt: skip
 

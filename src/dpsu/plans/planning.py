@@ -12,17 +12,15 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
-from dpsu.options import one_of
-from dpsu.plans.auto import FLAGS, Auto, Hints
 from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
-from dpsu.plans.mechanisms import MECHANISMS, Mechanism, Sieve, by_name
+from dpsu.plans.mechanisms import Auto, Hints, Mechanism, by_name
 from dpsu.plans.plan import Plan, checked_seed
 from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, is_file
 
-DEFAULT_MECHANISM = Sieve
+DEFAULT_MECHANISM = Auto
 
 
 @kind_keywords
@@ -30,7 +28,7 @@ def plan(
     *,
     epsilon: float,
     delta: float,
-    mechanism: str | Mechanism | Auto | None = None,
+    mechanism: str | Mechanism | None = None,
     user: str | Users = DEFAULT_USER,
     item: str | Items | Tokens = DEFAULT_ITEM,
     counts: bool | Counts = False,
@@ -45,7 +43,8 @@ def plan(
         The guarantee for adding or removing one user with all rows.
     mechanism : str or Mechanism, optional
         One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
-        sieve by default. :class:`dpsu.Auto` chooses by public estimates.
+        by default :class:`dpsu.Auto`, which chooses by an estimate that a small share of epsilon
+        pays for; the plan names what it may choose.
     user, item : str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release; :class:`dpsu.Tokens` makes
         items of texts.
@@ -87,32 +86,22 @@ def plan(
 
 def make_plan(
     privacy: Privacy,
-    mechanism: Mechanism | Auto,
+    mechanism: Mechanism,
     user: Users,
     item: Items | Tokens,
     *,
     counts: bool | Counts = False,
     public_items: Any = None,
     insecure_seed: int | None = None,
-    hints: Hints | None = None,
 ) -> Plan:
-    """A plan of what was typed; `hints` are estimates that were paid for."""
+    """A plan of what was typed."""
     insecure_seed = checked_seed(insecure_seed)
+    hints: Hints | None = None
     stated = mechanism.users if isinstance(mechanism, Auto) else _expected_users(mechanism)
-    if isinstance(mechanism, Auto):
-        if mechanism.budget is not None and hints is None:
-            raise ParameterError(
-                "what auto chooses by {budget} depends on the data: give it to a release, or plan "
-                "with {items_per_user}",
-                FLAGS,
-                budget=...,
-                items_per_user=...,
-            )
-        hints = mechanism.hints if hints is None else hints
+    if isinstance(mechanism, Auto) and mechanism.hints is not None:
+        # What is known needs no estimate: the choice is made before any data is seen.
+        hints = mechanism.hints
         mechanism = mechanism.chosen(privacy.epsilon, hints)
-        if isinstance(item, Items) and item.repeats is not None and not _by_repeats(mechanism):
-            # How often users hold items orders what greedy users spend on, and nothing elsewhere.
-            item = replace(item, repeats=None)
     knowledge = _read(mechanism, public_items, item.name)
     if knowledge.public_items is not None and item.type is not None:
         from dpsu.contributions.ids import arrow_type
@@ -137,13 +126,13 @@ def make_plan(
     )
 
 
-def mechanism_of(given: str | Mechanism | Auto | None) -> Mechanism | Auto:
+def mechanism_of(given: str | Mechanism | None) -> Mechanism:
     """The mechanism that was typed: a name is the class with its defaults."""
     if given is None:
         return DEFAULT_MECHANISM()
-    if isinstance(given, (Mechanism, Auto)):
+    if isinstance(given, Mechanism):
         return given
-    if isinstance(given, type) and issubclass(given, (Mechanism, Auto)):
+    if isinstance(given, type) and issubclass(given, Mechanism):
         raise ParameterError(
             f"mechanism is the class {given.__name__}; make one: dpsu.{given.__name__}()"
         )
@@ -155,19 +144,19 @@ def mechanism_of(given: str | Mechanism | Auto | None) -> Mechanism | Auto:
     return mechanism(given)
 
 
-def mechanism(name: str, **options: Any) -> Mechanism | Auto:
+def mechanism(name: str, **options: Any) -> Mechanism:
     """A mechanism by its name, for names and options that come from a file or a form.
 
     Parameters
     ----------
     name : str
-        One of ``dpsu mechanisms``; ``"auto"`` makes a :class:`dpsu.Auto`.
+        One of ``dpsu mechanisms``.
     **options
         Its options, as its class takes them.
 
     Returns
     -------
-    Mechanism or Auto
+    Mechanism
 
     Privacy
     -------
@@ -185,9 +174,7 @@ def mechanism(name: str, **options: Any) -> Mechanism | Auto:
     >>> dpsu.mechanism("auto", items_per_user=1) == dpsu.Auto(items_per_user=1)
     True
     """
-    if one_of("mechanism", name, [*MECHANISMS, Auto.name]) != Auto.name:
-        return by_name(name, **options)
-    return Auto(**options)
+    return by_name(name, **options)
 
 
 def users_of(given: str | Users) -> Users:
@@ -271,10 +258,6 @@ def _expected_users(mechanism: Mechanism) -> int | None:
     return stated
 
 
-def _by_repeats(mechanism: Mechanism) -> bool:
-    return getattr(mechanism, "chosen_order", None) == "repeats"
-
-
 def _read(mechanism: Mechanism, public_items: Any, item: str) -> PublicData:
     return _read_known(getattr(mechanism, "prior", None), public_items, item)
 
@@ -303,31 +286,3 @@ def _read_known(prior: Any, public_items: Any, item: str) -> PublicData:
 
 def _digest(known: Any) -> PublicDigest | None:
     return None if known is None else PublicDigest(len(known), known.digest)
-
-
-def estimated(auto: Auto, plan: Plan, item: Items | Tokens, hints: Hints) -> Plan:
-    """The plan that estimates choose in the place of the one that was charged."""
-    return make_plan(
-        plan.privacy,
-        auto,
-        plan.user,
-        item,
-        counts=plan.counts or False,
-        public_items=plan.knowledge.public_items,
-        insecure_seed=plan.insecure_seed,
-        hints=hints,
-    )
-
-
-def price(auto: Auto, plan: Plan) -> tuple[float, float]:
-    """What estimates cost, of the plan's numbers, which are Python's: NumPy's have fewer digits."""
-    assert auto.budget is not None
-    return auto.budget * plan.privacy.epsilon, auto.budget * plan.privacy.delta
-
-
-def refuse_too_dear(auto: Auto, plan: Plan) -> None:
-    """Refuse estimates that leave nothing for the selection, before they are charged."""
-    hints = Hints(None, None, *price(auto, plan))
-    Plan.derived(
-        plan.privacy, plan.mechanism, plan.user, plan.item, counts=plan.counts, hints=hints
-    )

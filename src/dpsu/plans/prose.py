@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsu.plans.auto import Hints
+from dpsu.plans.mechanisms import Choice, Hints
 from dpsu.showing import markup
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ THEOREMS = {
     "sips": "rounds of Gaussian noise, their budgets added up: `dpsu proofs sips`",
     "sieve": "rounds of Gaussian noise and a boundary for novel items: `dpsu proofs sieve`",
     "bits": "rounds of exact coins under one Renyi account: `dpsu proofs bits`",
+    "auto": "an estimate, and the candidates it chooses from: `dpsu proofs auto`",
     "ngrams": "Gaussian noise on public domains, length by length: `dpsu proofs ngrams`",
     UNPROVEN: "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
 }
@@ -117,7 +118,7 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.selected is not None:
         facts.append(("selected", _selected_text(plan.selected)))
     if plan.hints is not None:
-        facts.append(("chosen by", _hints_text(plan.hints)))
+        facts.append(("chosen by", _hints_text(plan.name, plan.hints)))
     if plan.min_users is not None:
         text = f"items of fewer users are never released; an item needs {plan.shift:,} weight more"
         if plan.shift and plan.theorem == "gaussian":
@@ -139,6 +140,15 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
 
 def proofs(plan: Plan) -> dict[str, str]:
     """The proof pages that the guarantee of a plan rests on, and what each is for."""
+    if isinstance(plan.selection, Choice):
+        found = {plan.theorem: "theorem"}
+        for each in plan.candidates:
+            told = {page: what for page, what in proofs(each).items() if page not in found}
+            found |= {
+                page: f"theorem of {each.name}" if what == "theorem" else what
+                for page, what in told.items()
+            }
+        return found
     design, hints = plan.design, plan.hints
     in_rounds = plan.rounds is not None
     # Rounds of coins draw noise for their estimates only.
@@ -198,16 +208,22 @@ def _selected_text(selected: Selected) -> str:
     return f"{text}, on a sample of {selected.tune_fraction:.1%} of the users; released from others"
 
 
-def _hints_text(hints: Hints) -> str:
-    if hints == NOTHING_KNOWN:
-        return "auto, which takes sieve where nothing is known of the users"
-    users = "an unknown number of" if hints.expected_users is None else f"{hints.expected_users:,}"
-    size = hints.expected_items_per_user
-    known = "unknown sets" if size is None else f"{size:.3g} items each"
-    how = "as expected"
-    if hints.epsilon:
-        how = f"estimated for epsilon {hints.epsilon:g} and delta {hints.delta:.3g}"
-    return f"auto, for {users} users with {known}, {how}"
+def _hints_text(name: str, hints: Hints) -> str:
+    """Why a mechanism was chosen, for people who do not know any."""
+    users, size = hints.expected_users, hints.expected_items_per_user
+    paid = f", estimated for epsilon {hints.epsilon:.4g}" if hints.epsilon else ", as expected"
+    if size is None:
+        why = "too few users to tell what they hold" if hints.epsilon else "nothing known of users"
+        return f"auto: {name}, which is right most often, with {why}"
+    who = "users" if users is None else f"about {_about(users)} users"
+    holds = f"{who} who typically hold {size:.2g} different items each{paid}"
+    return f"auto: {name}, which releases most from {holds}"
+
+
+def _about(number: int) -> str:
+    """A number of people in two digits."""
+    places = max(0, len(str(number)) - 2)
+    return f"{round(number, -places):,}"
 
 
 def _missed(plan: Plan) -> str:

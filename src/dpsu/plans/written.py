@@ -19,7 +19,7 @@ from dpsu._version import __version__
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.plans.mechanisms import Design, Mechanism, OneShot, by_name
+from dpsu.plans.mechanisms import Choice, Design, Mechanism, OneShot, by_name
 from dpsu.policies import policy_to_dict
 from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict
@@ -186,14 +186,21 @@ def items_from_dict(values: Any) -> Items | Tokens:
 def design_to_dict(design: Design) -> dict[str, Any]:
     """What a mechanism decided, in plain values."""
     values = {each.name: getattr(design, each.name) for each in fields(design)}
-    chosen = design.selection
-    values["selection"] = (
-        {"policy": policy_to_dict(chosen.policy), "curve": curve_to_dict(chosen.curve)}
-        if isinstance(chosen, OneShot)
-        else rounds_to_dict(chosen)
-    )
+    values["selection"] = _selection_to_dict(design.selection)
     del values["delta_split"]
     return values
+
+
+def _selection_to_dict(chosen: Any) -> dict[str, Any]:
+    if isinstance(chosen, OneShot):
+        return {"policy": policy_to_dict(chosen.policy), "curve": curve_to_dict(chosen.curve)}
+    if isinstance(chosen, Choice):
+        candidates = [
+            {"mechanism": each.mechanism.to_dict(), **design_to_dict(each.design)}
+            for each in chosen.candidates
+        ]
+        return {"kind": chosen.kind, "epsilon": chosen.epsilon, "candidates": candidates}
+    return rounds_to_dict(chosen)
 
 
 def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: str) -> None:

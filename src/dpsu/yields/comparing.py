@@ -13,7 +13,7 @@ from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.options import whole_number
-from dpsu.plans.mechanisms import Mechanism
+from dpsu.plans.mechanisms import Mechanism, OneShot
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import items_of, users_of
 from dpsu.privacy.guarantee import Privacy
@@ -321,7 +321,7 @@ def _compared(plan: Plan, found: Expected, bound: float, levels: tuple[Level, ..
         found.covered,
         found.by_band,
         tuple(found.released / level.items if level.items else None for level in levels),
-        "coins" if plan.rounds is None else "runs",
+        "coins" if isinstance(plan.selection, OneShot) else "runs",
     )
 
 

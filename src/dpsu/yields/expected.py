@@ -24,7 +24,7 @@ from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import Source
-from dpsu.plans.mechanisms import OneShot
+from dpsu.plans.mechanisms import Choice, OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import Count
 from dpsu.privacy.curves import Optimal
@@ -138,13 +138,15 @@ class Run:
 
     def chances(self, plan: Plan) -> Floats:
         """Chance of each item to be released, items in the order of this run; 0 or 1 in rounds."""
+        plan = local.chosen(plan, self._grouped(plan)[2], self._key)
         if isinstance(plan.selection, OneShot):
             weights = local.above_min_users(plan, self._weights(plan))
             return probabilities(plan.curve, weights, plan.policy.fraction_bits)
-        assert not isinstance(plan.selection, NGramRounds), "n-grams are not compared"
+        selection = plan.selection
+        assert not isinstance(selection, (NGramRounds, Choice)), "these are not compared"
         users, items, held = self._grouped(plan)
         engine = LocalRounds(_copied(held), users, items, self._key)
-        return plan.selection.run(engine, items, self._key).astype(np.float64)
+        return selection.run(engine, items, self._key).astype(np.float64)
 
     def _grouped(self, plan: Plan) -> Grouped:
         counted = plan.order == "repeats"

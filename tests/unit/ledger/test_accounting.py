@@ -20,7 +20,7 @@ import dpsu
 from dpsu.engines import local
 from dpsu.inputs.columns import Items, Users
 from dpsu.ledger.accounting import Cost, cost_of, total
-from dpsu.plans.auto import Hints
+from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.planning import make_plan
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy

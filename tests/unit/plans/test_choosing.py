@@ -16,7 +16,7 @@ from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.estimates import LIMITS, UNIT, estimate
 from dpsu.inputs.reading import read
-from dpsu.plans.auto import Hints
+from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.plan import Plan
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.privacy.guarantee import Privacy

@@ -27,6 +27,7 @@ from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
 from dpsu.engines.cluster.messages import ROWS, Message, arrived, ids_of, pack, sent, unpack
+from dpsu.engines.estimates import histogram
 from dpsu.errors import DataError, DpsuError
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.plans.plan import Plan
@@ -234,6 +235,22 @@ class FlipCoins:
             items, weights = Ids(item.drop_null()), local.above_min_users(plan, sums[named])
             released = flip_coins(plan.curve, weights, plan.policy.fraction_bits, items, key)
             yield from items_only(items.take(np.flatnonzero(released)), self.job.item_type)
+
+
+@dataclass(frozen=True, repr=False)
+class CountSizes:
+    """How many users of a partition have sets of each class of sizes. PRIVATE."""
+
+    job: Job
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Rows of (class, number of users)."""
+        job = self.job
+        for pairs in received_pairs(arrived(batches)).values():
+            _, _, held = local.group(job.plan, pairs, job.key, prior=job.prior, public=job.public)
+            counted = histogram(held.sizes)
+            classes = pa.array(np.arange(len(counted)), pa.int64())
+            yield pa.RecordBatch.from_arrays([classes, integers(counted)], ["class", "number"])
 
 
 @dataclass(frozen=True, repr=False)

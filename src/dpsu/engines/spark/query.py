@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,15 +31,19 @@ from dpsu.engines.cluster.steps import (
     FAILED,
     AddNoise,
     Count,
+    CountSizes,
     FlipCoins,
     Guarded,
     Job,
     SendRows,
     Weigh,
 )
+from dpsu.engines.estimates import CLASSES, estimate
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
+from dpsu.plans.mechanisms import Auto, Choice
+from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
@@ -81,6 +86,11 @@ class Query:
         for step in before:
             frame = self._shuffled(_step(frame, step, COLUMNS))
         return _step(frame, last, item)
+
+    def set_sizes(self) -> DataFrame:
+        """How many users have sets of each class of sizes, partition by partition. PRIVATE."""
+        counted = "class bigint, number bigint"
+        return _step(self._rows_by_user(), CountSizes(self.job), counted)
 
     def counts(self, released: pa.Array) -> DataFrame:
         """Noisy numbers of users of released items, in no order."""
@@ -177,6 +187,18 @@ def query(
     return Query(rows, job)
 
 
+def chosen(query: Query) -> Query:
+    """The same query by the plan that an estimate of set sizes chooses, in a job of its own."""
+    job = query.job
+    assert isinstance(job.plan.selection, Choice)
+    with _cleaned_up(query.rows.sparkSession):
+        table = failing_quietly(lambda: query.set_sizes().toArrow())
+    counted = np.zeros(CLASSES, np.int64)
+    np.add.at(counted, table["class"].to_numpy(), table["number"].to_numpy())
+    hints = estimate(counted, job.key, job.plan.selection.epsilon)
+    return replace(query, job=replace(job, plan=job.plan.chosen(hints)))
+
+
 def run(query: Query) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
     from pyspark.sql import Observation
@@ -204,6 +226,11 @@ def refuse_what_spark_cannot(plan: Plan) -> None:
     """Refuse what only one machine can do: users in an order, and texts."""
     if plan.text is not None and plan.mechanism.parallel:
         raise ParameterError("texts are for one machine, not for Spark; give a column of items")
+    if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
+        raise ParameterError(
+            "this plan may come to a mechanism that cannot run on Spark; plan it with "
+            "mechanism=dpsu.Auto(among='parallel')"
+        )
     if not plan.mechanism.parallel:
         raise ParameterError(
             f"{plan.name} cannot run on Spark: its users act one after the other, each "

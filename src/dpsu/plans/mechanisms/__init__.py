@@ -11,14 +11,18 @@ from dpsu.plans.mechanisms.sips import Sips  # isort: skip
 from dpsu.plans.mechanisms.sieve import Sieve  # isort: skip
 from dpsu.plans.mechanisms.bits import Bits  # isort: skip
 from dpsu.plans.mechanisms.ngrams import NGrams  # isort: skip
+from dpsu.plans.mechanisms.auto import Auto, Choice, Hints  # isort: skip
 
 __all__ = [
     "MECHANISMS",
+    "Auto",
     "Bits",
+    "Choice",
     "CountGaussian",
     "CountLaplace",
     "Design",
     "Greedy",
+    "Hints",
     "Mechanism",
     "NGrams",
     "OneShot",

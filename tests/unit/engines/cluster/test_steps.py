@@ -135,7 +135,7 @@ def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None
         job = replace(job, plan=coarse(job.plan))
         careful = read_again(table, job, None)
         rows = read(table, user="user", item="item", count=None, with_repeats=False, key=job.key)
-        assert local.run(job.plan, intern(rows), job.key).to_pylist() == careful
+        assert local.run(job.plan, intern(rows), job.key)[1].to_pylist() == careful
         assert clusters.released(table, job, cut, 2) == careful
         held_only += careful != read_again(table, job, "positive weight instead of membership")
     assert held_only > 5
