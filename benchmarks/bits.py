@@ -97,7 +97,8 @@ def main() -> None:
             parts = ", ".join(f"{each / means[0]:.2f}" for each in means)
             shares = " | ".join(f"{each / max(1, best):.3f}" for each in found)
             print(
-                f"| {users:,} | {size:.3g} | {zipf:g} | {epsilon:g} | {parts} | {best:,} | {shares} |"
+                f"| {users:,} | {size:.3g} | {zipf:g} | {epsilon:g} | {parts} | "
+                f"{best:,} | {shares} |"
             )
 
 
