@@ -37,6 +37,7 @@ def steer(
     extra: float,
     open_above: float,
     open_below: float,
+    doubt: float,
     levels: Float64,
     lowest: Float64,
     step: Float64,
@@ -50,7 +51,9 @@ def steer(
 
     `d` is the distance from an item's expected total to the last boundary, `v` its variance. The
     expected rate of an item is a posterior mean, read from tables that are made from public
-    constants: one row for each level of log standard error, columns by estimate.
+    constants: one row for each level of log standard error, columns by estimate. A rate that was
+    measured while others waited is not the rate when everybody hurries, so `doubt` is the part of
+    it by which an item that seems sure may still fall short.
     """
     spacing = levels[1] - levels[0]
     for i in range(first, last):
@@ -72,7 +75,11 @@ def steer(
         d = last_boundary - total[i] - gain * remaining * mean
         spread = gain * remaining * deviation
         v = sigma * sigma * remaining + spread * spread + extra * extra
-        kappa = open_above if d > 0.0 else open_below
+        kappa = open_above
+        if d <= 0.0:
+            kappa = open_below
+            short = doubt * gain * remaining * mean
+            v += short * short
         # Never zero: that means that an item is released.
         attention[i] = max(math.exp(-kappa * d * d / (2.0 * v)), 1e-300)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsu.privacy.curves import Gaussian
+from dpsu.rounds.account import Account
 from dpsu.rounds.boundary import Phase
 from dpsu.rounds.ngrams import NGramRounds
 from dpsu.rounds.sieve import SieveRounds, Steering
@@ -38,7 +39,8 @@ def rounds_from_dict(description: dict[str, Any]) -> Rounds:
         curves = tuple(Gaussian(**curve) for curve in values.pop("curves"))
         return SipsRounds(curves=curves, shares=tuple(values.pop("shares")), **values)
     phases = tuple(_phase(phase) for phase in values.pop("phases"))
-    return SieveRounds(phases=phases, steering=Steering(**values.pop("steering")), **values)
+    account, steering = Account(**values.pop("account")), Steering(**values.pop("steering"))
+    return SieveRounds(phases=phases, account=account, steering=steering, **values)
 
 
 def _phase(values: dict[str, Any]) -> Phase:

@@ -73,7 +73,8 @@ class Evidence:
             lambda first, last: steering.steer(
                 self._evidence, self._precision, total, self.released, sieve.last_boundary,
                 remaining, constants.gain, sieve.sigma, constants.extra * sieve.sigma,
-                constants.open_above, constants.open_below, *self._tables, first, last, attention,
+                constants.open_above, constants.open_below, constants.doubt, *self._tables, first, last,
+                attention,
             ),
             len(attention),
         )  # fmt: skip

@@ -98,7 +98,7 @@ class Ask:
         for to, places in _by_home(home):
             data = pack({"items": names.take(places).values, "weights": weights[kept][places]})
             yield Message(to, NAMED, partition, data)
-        yield from self._keep(partition, engine.held, present, users, names, home)
+        yield from self._keep(partition, engine, present, users, names, home)
 
     def _go_on(self, partition: int, inbox: _Inbox) -> Iterator[Message]:
         own = unpack(inbox.own)
@@ -112,7 +112,8 @@ class Ask:
                 inbox.messages[sender].data, self.conversation.reply_type
             )
         users, items = ids_of(own["users"]), ids_of(own["items"])
-        engine = LocalRounds(held, users, items, self.job.key)
+        classes = writable(own["classes"], np.uint16) if "classes" in own else None
+        engine = LocalRounds(held, users, items, self.job.key, classes=classes)
         weights, present = self.conversation.ask(self.round_number, engine, replies)
         for to, places in homes.items():
             if present is None:
@@ -125,18 +126,22 @@ class Ask:
             present = np.ones(len(home), bool)
         kept = np.flatnonzero(present)
         names = items.take(kept) if len(items) else items
-        yield from self._keep(partition, engine.held, present, users, names, home[kept])
+        yield from self._keep(partition, engine, present, users, names, home[kept])
 
     def _keep(
         self,
         partition: int,
-        held: Contributions,
+        engine: LocalRounds,
         present: NDArray[np.bool_],
         users: Ids,
         names: Ids,
         home: NDArray[np.int32],
     ) -> Iterator[Message]:
-        """What users need in the next round: their sets, and ids only if they are hashed again."""
+        """What users need in the next round: their sets, and ids only if they are hashed again.
+
+        Classes were fixed in the first round and go with the users from then on.
+        """
+        held = engine.held
         if self.round_number + 1 == self.conversation.rounds or not len(home):
             return
         code = (np.cumsum(present) - 1).astype(np.int32)
@@ -152,6 +157,8 @@ class Ask:
             "sizes": sizes.astype(np.int32),
             "codes": code[rows],
         }
+        if engine.classes is not None:
+            own["classes"] = engine.classes
         yield Message(partition, USERS, partition, pack(own))
 
 
