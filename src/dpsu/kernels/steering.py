@@ -38,6 +38,8 @@ def steer(
     open_above: float,
     open_below: float,
     doubt: float,
+    margin: float,
+    common: float,
     levels: Float64,
     lowest: Float64,
     step: Float64,
@@ -53,7 +55,8 @@ def steer(
     expected rate of an item is a posterior mean, read from tables that are made from public
     constants: one row for each level of log standard error, columns by estimate. A rate that was
     measured while others waited is not the rate when everybody hurries, so `doubt` is the part of
-    it by which an item that seems sure may still fall short.
+    it by which an item that seems sure may still fall short. Items of a rate of `common` or more
+    get at least the part of their rate that they need for the boundary and `margin` besides.
     """
     spacing = levels[1] - levels[0]
     for i in range(first, last):
@@ -80,8 +83,13 @@ def steer(
             kappa = open_below
             short = doubt * gain * remaining * mean
             v += short * short
+        found = math.exp(-kappa * d * d / (2.0 * v))
+        if mean >= common:
+            # An item that waits for others is late if what is left is just what it needs.
+            needed = last_boundary - total[i] + margin
+            found = max(found, min(1.0, needed / (gain * remaining * mean)))
         # Never zero: that means that an item is released.
-        attention[i] = max(math.exp(-kappa * d * d / (2.0 * v)), 1e-300)
+        attention[i] = max(found, 1e-300)
 
 
 @njit(cache=True, nogil=True)

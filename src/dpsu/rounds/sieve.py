@@ -32,7 +32,27 @@ FRACTION_BITS = 20
 
 @dataclass(frozen=True)
 class Steering:
-    """Public constants of attention; they change how much is released, never the guarantee."""
+    """Public constants of attention; they change how much is released, never the guarantee.
+
+    Attributes
+    ----------
+    gain : float
+        How much more than measured an item may get when others are done.
+    extra : float
+        Deviation that is added to that of an item's expected total, in standard deviations of noise.
+    open_above, open_below : float
+        How fast attention falls with the distance from the boundary: for items that will hardly
+        reach it, and for those that will hardly miss it.
+    memory, least : float
+        What is kept of evidence from round to round, and the least attention it is scaled by.
+    smallest_rate : float
+        The smallest weight per round that an item is expected to have.
+    doubt : float
+        The part of an item's rate that may be missing when everybody hurries.
+    late, common, margin : float
+        In the last part of the budget, `late`, items that could reach the boundary `common` times
+        get at least what they need, and `margin` standard deviations of noise besides.
+    """
 
     gain: float = 1.1
     extra: float = 0.15
@@ -42,6 +62,9 @@ class Steering:
     least: float = 1e-3
     smallest_rate: float = 0.8
     doubt: float = 0.3
+    late: float = 0.5
+    common: float = 2.5
+    margin: float = 2.0
 
 
 class Round(NamedTuple):
