@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.few_items import made_up
+from benchmarks.choosing import made_up
 from dpsu.contributions import order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from dpsu.contributions.ids import Ids, integers
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness.keys import Key
-from dpsu.rounds.evidence import Evidence
+from dpsu.rounds.account import Limits
+from dpsu.rounds.evidence import Evidence, Tables, steering_tables
 from dpsu.rounds.sieve import Round, SieveRounds
 
 Noise = Callable[[int], np.ndarray]
@@ -33,8 +35,70 @@ TRAPS = (
     "another noise decides",
     "no noise without weight",
     "rounds are numbered anew in the second phase",
+    "everybody has norm 1",
+    "everybody has norm 1 while scouting",
+    "classes by the sets of the second phase",
+    "classes by what is not released yet",
+    "caps of one class for everybody",
+    "caps while scouting by what deciding allows",
 )
 KEY = Key.from_insecure_seed(11)
+
+
+@dataclass(frozen=True)
+class Lowered(SieveRounds):
+    """Boundaries that noise often crosses: not private, but quick to differ. Limits stay."""
+
+    honest: SieveRounds | None = None
+
+    def limits(self) -> tuple[Limits, ...]:
+        """Those of the sieve before its boundaries were lowered, for which they are safe."""
+        return _limits(honest_one(self))
+
+
+@lru_cache(maxsize=8)
+def _tables(sieve: SieveRounds) -> Tables:
+    return steering_tables(sieve)
+
+
+@lru_cache(maxsize=8)
+def _limits(sieve: SieveRounds) -> tuple[Limits, ...]:
+    return sieve.limits()
+
+
+def lowered(
+    sieve: SieveRounds, fraction_bits: int | None = None, part: float = 0.3
+) -> SieveRounds:
+    """The same sieve with a part of its boundaries, and with other units if these are given."""
+    phases = tuple(
+        replace(phase, boundary=tuple(part * bound for bound in phase.boundary))
+        for phase in sieve.phases
+    )
+    bits = sieve.fraction_bits if fraction_bits is None else fraction_bits
+    return Lowered(sieve.sigma, bits, phases, sieve.account, sieve.steering, sieve)
+
+
+def honest_one(sieve: SieveRounds) -> SieveRounds:
+    """The sieve whose limits hold."""
+    honest = sieve.honest if isinstance(sieve, Lowered) else sieve
+    assert honest is not None
+    return honest
+
+
+def given(attention: np.ndarray, norm: float, cap: float, unit: float) -> list[int]:
+    """What one user gives to its items, once more: the level is found by halving an interval."""
+    open_ = attention > 0
+    if norm >= cap * math.sqrt(open_.sum()):
+        return [math.floor(cap * unit) if o else 0 for o in open_]
+    ratio = attention / attention.max()
+    low, high = 0.0, 1e300
+    for _ in range(1500):
+        level = math.sqrt(low * high) if low > 1e-3 else (low + min(high, 1e3)) / 2.0
+        if level in (low, high):
+            break
+        inside = math.fsum(np.minimum(cap, level * ratio) ** 2) <= norm * norm
+        low, high = (level, high) if inside else (low, level)
+    return [math.floor(min(cap, low * r) * unit) for r in ratio]
 
 
 def engine_of(users: list[list[int]], n_items: int) -> LocalRounds:
@@ -58,8 +122,8 @@ def run(
     before_last: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Released items; and, `before_last`, evidence, weights and presence at the last round."""
-    unit = float(1 << sieve.fraction_bits)
-    evidence, engine = Evidence(sieve, n_items), make_engine()
+    evidence, engine = Evidence(sieve, n_items, _tables(sieve)), make_engine()
+    limits, sizes = trapped_limits(sieve, trap), sieve.account.sizes()
     asked = list(sieve.rounds())
     weights, earlier = np.zeros(n_items, np.int64), np.zeros(n_items, bool)
     for this_round in asked:
@@ -70,6 +134,7 @@ def run(
             if anew:
                 engine = make_engine()
                 engine.choose(sieve.phases[0].max_items, None)
+                engine.classify(sizes)
             chosen = engine.choose(phase.max_items, None if this_round.number == 0 else attention)
             total = evidence._total.copy()
             present = chosen
@@ -81,9 +146,18 @@ def run(
                 evidence._total[:] = total
             if trap == "evidence of the first phase counts in the second":
                 evidence._total[:] = total
-        caps = phase.caps(sieve.sigma, unit)
+        if this_round.number == 0:
+            engine.classify(sizes)
+        elif trap == "classes by the sets of the second phase" and this_round.place == 0:
+            engine._classes = _classes(sizes, engine.held.sizes)
+        elif trap == "classes by what is not released yet":
+            engine._classes = _classes(sizes, _unreleased(engine, evidence.released))
         weights = engine.attend(
-            attention, caps, phase.shapes[this_round.place], unit, this_round.number
+            attention,
+            limits[sieve.phases.index(phase)],
+            phase.shapes[this_round.place],
+            sieve.unit,
+            this_round.number,
         )
         if trap == "positive weight instead of membership":
             evidence._present = weights > 0
@@ -102,6 +176,36 @@ def run(
         else:
             evidence.update(this_round, weights + drawn, attention)
     return evidence.released, evidence._total, weights, evidence._present
+
+
+def trapped_limits(sieve: SieveRounds, trap: str | None) -> tuple[Limits, ...]:
+    """The limits of each phase, as a trap would have them."""
+    limits = list(sieve.limits())
+    full = (1.0,) * len(limits[0].norms)
+    if trap == "everybody has norm 1":
+        limits = [limit._replace(norms=full) for limit in limits]
+    if trap == "everybody has norm 1 while scouting":
+        limits[0] = limits[0]._replace(norms=full)
+    if trap == "caps of one class for everybody":
+        most = max(limits[-1].allowed)
+        limits[-1] = limits[-1]._replace(allowed=(most,) * len(full))
+    if trap == "caps while scouting by what deciding allows":
+        limits[0] = limits[0]._replace(allowed=limits[-1].allowed)
+    return tuple(limits)
+
+
+def _classes(sizes: tuple[int, ...], held: np.ndarray) -> np.ndarray:
+    return np.searchsorted(np.array(sizes), np.minimum(held, sizes[-1])).astype(np.uint16)
+
+
+def _unreleased(engine: LocalRounds, released: np.ndarray) -> np.ndarray:
+    held = engine.held
+    return np.array(
+        [
+            int((~released[held.items[a:b]]).sum())
+            for a, b in zip(held.start, held.stop, strict=True)
+        ]
+    )
 
 
 def _decide_apart(
@@ -125,7 +229,9 @@ def scaled(sieve: SieveRounds, trap: str | None) -> SieveRounds:
     if trap != "shares of each phase add up to 1":
         return sieve
     phases = tuple(replace(p, shares=tuple(f / p.share for f in p.shares)) for p in sieve.phases)
-    return replace(sieve, phases=phases)
+    return Lowered(
+        sieve.sigma, sieve.fraction_bits, phases, sieve.account, sieve.steering, honest_one(sieve)
+    )
 
 
 def distribution(

@@ -15,11 +15,15 @@ from dpsu.kernels import bits
 from dpsu.kernels import rounds as kernels
 from dpsu.policies.passes import Progress, no_progress
 from dpsu.randomness.keys import Key
+from dpsu.rounds.account import Limits
 from dpsu.runtime.threads import in_even_ranges
 
 
 class LocalRounds:
-    """All contributions in memory, users and items in the order of the release."""
+    """All contributions in memory, users and items in the order of the release.
+
+    `classes` are those that were fixed in an earlier round, where users went through other engines.
+    """
 
     def __init__(
         self,
@@ -28,10 +32,13 @@ class LocalRounds:
         items: Ids,
         key: Key,
         progress: Progress = no_progress,
+        *,
+        classes: NDArray[np.uint16] | None = None,
     ) -> None:
         self._held = contributions
         self._users, self._items, self._key = users, items, key
         self._progress = progress
+        self._classes = classes
         self._user_hash = users.hashes(key.salt("sample by user"))
         self._item_hash = items.hashes(key.salt("sample by item"))
 
@@ -39,6 +46,11 @@ class LocalRounds:
     def held(self) -> Contributions:
         """The sets that users chose last."""
         return self._held
+
+    @property
+    def classes(self) -> NDArray[np.uint16] | None:
+        """The class of every user, also of those whose set is empty by now; None without any."""
+        return self._classes
 
     def choose(self, max_items: int, attention: NDArray[np.float64] | None) -> NDArray[np.bool_]:
         """Choose every user's set: a sample by hash, or the best of its last set by attention."""
@@ -60,20 +72,29 @@ class LocalRounds:
         kernels.mark_present(held.start, held.stop, held.items, present)
         return present
 
+    def classify(self, sizes: tuple[int, ...]) -> None:
+        """Fix every user's class by the size of its set now; it is fixed only once."""
+        if self._classes is not None:
+            raise AssertionError("classes of users are fixed before there is noise, and stay")
+        most = np.minimum(self._held.sizes, sizes[-1])
+        self._classes = np.searchsorted(np.array(sizes), most).astype(np.uint16)
+
     def attend(
         self,
         attention: NDArray[np.float64],
-        caps: list[float],
+        limits: Limits,
         shape: float,
         unit: float,
         round_: int,
     ) -> NDArray[np.int64]:
-        """Sum over users of capped weights in proportion to attention, in units."""
-        held, by_size = self._held, np.array(caps)
+        """Sum over users of weights in proportion to attention, within their limits, in units."""
+        held, classes = self._held, self._classes
+        assert classes is not None, "classes are fixed in the first round"
+        norms, allowed, caps, crossing = map(np.array, limits)
         return self._sum(
             lambda first, last, weights: kernels.attend(
-                held.start, held.stop, held.items, attention, by_size, shape, unit, first, last,
-                weights,
+                held.start, held.stop, held.items, attention, classes, norms, allowed, caps,
+                crossing, shape, unit, first, last, weights,
             ),
         )  # fmt: skip
 

@@ -22,10 +22,30 @@ Float64 = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 # Sums over at most 2^20 items of a user in doubles are off by less than 2^-32 of themselves.
-# Weights are shrunk by more than that before they are rounded down, so that no norm exceeds 1.
+# Weights are shrunk by more than that before they are rounded down, so that no norm exceeds its
+# limit.
 SHRINK = 1.0 - 2.0**-30
 MOST_STEPS = 16
 CLOSE_ENOUGH = 1.0 + 2.0**-20
+
+
+@njit(cache=True, nogil=True)
+def largest_cap(caps: Float64, crossing: Float64, limit: float) -> Any:
+    """The largest cap at which one novel item crosses with probability at most `limit`.
+
+    `caps` and `crossing` rise. That no cap will do is an error of the plan: even an item of no
+    weight could be released too often.
+    """
+    if crossing[0] > limit:
+        raise AssertionError("no cap is safe for this many items")
+    low, high = 0, len(caps)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if crossing[middle] <= limit:
+            low = middle
+        else:
+            high = middle
+    return caps[low]
 
 
 @njit(cache=True, nogil=True)
@@ -34,17 +54,22 @@ def attend(
     stop: Int64,
     items: Int32,
     attention: Float64,
+    classes: NDArray[np.uint16],
+    norms: Float64,
+    allowed: Float64,
     caps: Float64,
+    crossing: Float64,
     shape: float,
     unit: float,
     first: int,
     last: int,
     weights: Int64,
 ) -> None:
-    """Weigh items in proportion to attention, each at most the cap, in l2 norm at most 1.
+    """Weigh items in proportion to attention, each at most the cap, within the user's norm.
 
-    Items without attention get nothing; with t others the cap is ``caps[t] * shape``. Weights
-    are in whole units, `unit` of them to 1.
+    Items without attention get nothing; with t others the cap is `shape` times the largest at which
+    t novel items cross with probability at most what the user's class is allowed. Weights are in
+    whole units, `unit` of them to 1.
     """
     longest = 0
     for u in range(first, last):
@@ -61,8 +86,9 @@ def attend(
                 largest = max(largest, g)
         if t == 0:
             continue
-        cap = caps[t] * shape
-        if t * cap * cap <= 1.0:
+        norm = norms[classes[u]]
+        cap = largest_cap(caps, crossing, allowed[classes[u]] / t) * shape
+        if t * cap * cap <= norm * norm:
             whole = np.int64(math.floor(cap * SHRINK * unit))
             for j in range(t):
                 weights[held[j]] += whole
@@ -71,8 +97,9 @@ def attend(
         for j in range(t):
             ratio[j] /= largest
             squares += ratio[j] * ratio[j]
-        # Raise the level until the norm is 1: what items at the cap do not take goes to the others.
-        level = 1.0 / math.sqrt(squares)
+        # Raise the level until the norm is reached: what items at the cap do not take goes to the
+        # others.
+        level = norm / math.sqrt(squares)
         for _ in range(MOST_STEPS):
             if level <= cap:
                 break
@@ -82,7 +109,7 @@ def attend(
                     capped += 1
                 else:
                     rest += ratio[j] * ratio[j]
-            left = 1.0 - capped * cap * cap
+            left = norm * norm - capped * cap * cap
             if rest <= 0.0 or left <= 0.0:
                 break
             raised = math.sqrt(left / rest)

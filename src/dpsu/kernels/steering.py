@@ -37,6 +37,9 @@ def steer(
     extra: float,
     open_above: float,
     open_below: float,
+    doubt: float,
+    margin: float,
+    common: float,
     levels: Float64,
     lowest: Float64,
     step: Float64,
@@ -50,7 +53,10 @@ def steer(
 
     `d` is the distance from an item's expected total to the last boundary, `v` its variance. The
     expected rate of an item is a posterior mean, read from tables that are made from public
-    constants: one row for each level of log standard error, columns by estimate.
+    constants: one row for each level of log standard error, columns by estimate. A rate that was
+    measured while others waited is not the rate when everybody hurries, so `doubt` is the part of
+    it by which an item that seems sure may still fall short. Items of a rate of `common` or more
+    get at least the part of their rate that they need for the boundary and `margin` besides.
     """
     spacing = levels[1] - levels[0]
     for i in range(first, last):
@@ -72,9 +78,18 @@ def steer(
         d = last_boundary - total[i] - gain * remaining * mean
         spread = gain * remaining * deviation
         v = sigma * sigma * remaining + spread * spread + extra * extra
-        kappa = open_above if d > 0.0 else open_below
+        kappa = open_above
+        if d <= 0.0:
+            kappa = open_below
+            short = doubt * gain * remaining * mean
+            v += short * short
+        found = math.exp(-kappa * d * d / (2.0 * v))
+        if mean >= common:
+            # An item that waits for others is late if what is left is just what it needs.
+            needed = last_boundary - total[i] + margin
+            found = max(found, min(1.0, needed / (gain * remaining * mean)))
         # Never zero: that means that an item is released.
-        attention[i] = max(math.exp(-kappa * d * d / (2.0 * v)), 1e-300)
+        attention[i] = max(found, 1e-300)
 
 
 @njit(cache=True, nogil=True)

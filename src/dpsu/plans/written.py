@@ -25,7 +25,7 @@ from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict
 from dpsu.text.spec import FUNCTION, FunctionName, tokenizer_name
 
-FORMAT = 2
+FORMAT = 3
 DECIDED = {
     "format", "version", "privacy", "mechanism", "user", "item", "insecure_seed", "counts",
     "public_items", "tokenizer_file", "hints", "selected",

@@ -11,6 +11,7 @@ from typing import Any
 
 from dpsu.privacy.bits import BitsAccount
 from dpsu.privacy.curves import Gaussian
+from dpsu.rounds.account import Account
 from dpsu.rounds.bits import BitsRounds
 from dpsu.rounds.boundary import Phase
 from dpsu.rounds.ngrams import NGramRounds
@@ -44,7 +45,8 @@ def rounds_from_dict(description: dict[str, Any]) -> Rounds:
         curves = tuple(Gaussian(**curve) for curve in values.pop("curves"))
         return SipsRounds(curves=curves, shares=tuple(values.pop("shares")), **values)
     phases = tuple(_phase(phase) for phase in values.pop("phases"))
-    return SieveRounds(phases=phases, steering=Steering(**values.pop("steering")), **values)
+    account, steering = Account(**values.pop("account")), Steering(**values.pop("steering"))
+    return SieveRounds(phases=phases, account=account, steering=steering, **values)
 
 
 def _phase(values: dict[str, Any]) -> Phase:

@@ -10,12 +10,12 @@ that of f_j s_j, however the user's weights were steered.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dpsu.privacy.normal import RELATIVE_ERROR, upper_tail
 
-CAP_STEPS = 128
+CAP_STEPS = 384
 # Evidence is a sum of doubles: it is off by far less than this.
 SUM_ERROR = 1e-9
 
@@ -49,31 +49,24 @@ class Phase:
         """Share of the budget that the whole phase takes."""
         return math.fsum(self.shares)
 
-    def caps(self, sigma: float, unit: float) -> list[float]:
-        """Largest weight by the number t of items that might be novel; ``caps[0]`` is not used.
-
-        ``caps[t]`` is on a grid, at most 1, and ``t`` novel items of that weight cross with
-        probability at most `delta`.
-        """
-        grid = [self.cap + (1.0 - self.cap) * k / CAP_STEPS for k in range(CAP_STEPS + 1)]
-        crossing = [crossing_at_most(self, sigma, unit, cap) for cap in grid]
-        most = [self.delta / p if p > 0.0 else math.inf for p in crossing]
-        # `most` falls as the cap grows: the largest safe cap is the last with at least t.
-        rising = most[::-1]
-        caps = [1.0]
-        for t in range(1, self.max_items + 1):
-            place = bisect_left(rising, float(t))
-            caps.append(grid[len(grid) - 1 - place] if place < len(grid) else 0.0)
-        return caps
+    def caps(self) -> tuple[float, ...]:
+        """Caps from the one that is safe for a full set up to that of weight 1 in the first round."""
+        most = max(self.cap, 1.0 / self.shapes[0])
+        step = (most - self.cap) / CAP_STEPS
+        return tuple(self.cap + step * k for k in range(CAP_STEPS + 1))
 
 
 def crossing_at_most(phase: Phase, sigma: float, unit: float, cap: float) -> float:
-    """Upper bound of P[one novel item of weight `cap` times shape crosses in any round]."""
+    """Upper bound of P[one novel item of weight `cap` times shape crosses in any round].
+
+    It is rounded up by more than its own error, so that it may also be compared with a rounded
+    quotient.
+    """
     total = 0.0
     for spent, drift, bound in zip(*_sums(phase.shares, phase.shapes), phase.boundary, strict=True):
         room = bound - cap * drift - _rounding(spent, unit)
         total += upper_tail(room / (sigma * math.sqrt(spent)))
-    return total * (1.0 + RELATIVE_ERROR)
+    return total * (1.0 + 2.0 * RELATIVE_ERROR)
 
 
 def make_phase(
@@ -104,7 +97,7 @@ def make_phase(
         return Phase(max_items, delta, cap, shares, shapes, bounds)
 
     def safe(height: float) -> bool:
-        return max_items * crossing_at_most(phase(height), sigma, unit, cap) <= delta
+        return crossing_at_most(phase(height), sigma, unit, cap) <= delta / max_items
 
     low, high = 0.0, 40.0
     while high - low > 1e-10 * high:
@@ -113,14 +106,17 @@ def make_phase(
     return phase(high)
 
 
-def _sums(shares: tuple[float, ...], shapes: tuple[float, ...]) -> tuple[list[float], list[float]]:
+@lru_cache(maxsize=16)
+def _sums(
+    shares: tuple[float, ...], shapes: tuple[float, ...]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Sums of the shares and of shares times shapes up to each round."""
-    spent = [math.fsum(shares[: k + 1]) for k in range(len(shares))]
-    drift = [
-        math.fsum(f * s for f, s in zip(shares[: k + 1], shapes[: k + 1], strict=True))
-        for k in range(len(shares))
-    ]
-    return spent, drift
+    weighed = [share * shape for share, shape in zip(shares, shapes, strict=True)]
+    ends = range(1, len(shares) + 1)
+    return (
+        tuple(math.fsum(shares[:end]) for end in ends),
+        tuple(math.fsum(weighed[:end]) for end in ends),
+    )
 
 
 def _rounding(spent: float, unit: float) -> float:

@@ -68,12 +68,19 @@ class Evidence:
         remaining = last.share - math.fsum(last.shares[: this_round.place] if deciding else ())
         # Evidence of the scouting phase steers, but it does not count towards the last boundary.
         total = self._total if deciding and this_round.place > 0 else np.zeros(len(self.released))
+        margin, common = 0.0, math.inf
+        if deciding and remaining <= constants.late * last.share:
+            # Later rounds can make up for the noise of this one, and nothing for that of the last.
+            now = this_round.phase.shares[this_round.place] / remaining
+            margin = constants.margin * now * sieve.sigma * math.sqrt(remaining)
+            common = constants.common * sieve.last_boundary / last.share
         attention = np.empty(len(self.released))
         in_ranges(
             lambda first, last: steering.steer(
                 self._evidence, self._precision, total, self.released, sieve.last_boundary,
                 remaining, constants.gain, sieve.sigma, constants.extra * sieve.sigma,
-                constants.open_above, constants.open_below, *self._tables, first, last, attention,
+                constants.open_above, constants.open_below, constants.doubt, margin, common,
+                *self._tables, first, last, attention,
             ),
             len(attention),
         )  # fmt: skip

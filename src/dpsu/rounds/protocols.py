@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from dpsu.policies.weighted import Weighted
     from dpsu.randomness.keys import Key
+    from dpsu.rounds.account import Limits
     from dpsu.text.domain import Domain
 
 
@@ -22,15 +23,21 @@ class RoundEngine(Protocol):
         Returns which items are in anybody's set.
         """
 
+    def classify(self, sizes: tuple[int, ...]) -> None:
+        """Fix every user's class by the size of its set now, whatever sets it has later.
+
+        `sizes` are the largest sizes of the classes; what is beyond the last belongs to it.
+        """
+
     def attend(
         self,
         attention: NDArray[np.float64],
-        caps: list[float],
+        limits: Limits,
         shape: float,
         unit: float,
         round_: int,
     ) -> NDArray[np.int64]:
-        """Sum over users of capped weights in proportion to attention, in units."""
+        """Sum over users of weights in proportion to attention, within their limits, in units."""
 
     def share(
         self, released: NDArray[np.bool_], max_items: int, shares: NDArray[np.int64], round_: int

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
+from dpsu.privacy.calibration import ROUND_UP
 from dpsu.privacy.normal import upper_quantile
-from dpsu.rounds.boundary import Phase, make_phase
+from dpsu.rounds.account import Account, Limits, split_by_size
+from dpsu.rounds.boundary import Phase, crossing_at_most, make_phase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,15 +32,39 @@ FRACTION_BITS = 20
 
 @dataclass(frozen=True)
 class Steering:
-    """Public constants of attention; they change how much is released, never the guarantee."""
+    """Public constants of attention; they change how much is released, never the guarantee.
 
-    gain: float = 1.05
-    extra: float = 0.25
+    Attributes
+    ----------
+    gain : float
+        How much more than measured an item may get when others are done.
+    extra : float
+        Deviation that is added to that of an item's expected total, in standard deviations of noise.
+    open_above, open_below : float
+        How fast attention falls with the distance from the boundary: for items that will hardly
+        reach it, and for those that will hardly miss it.
+    memory, least : float
+        What is kept of evidence from round to round, and the least attention it is scaled by.
+    smallest_rate : float
+        The smallest weight per round that an item is expected to have.
+    doubt : float
+        The part of an item's rate that may be missing when everybody hurries.
+    late, common, margin : float
+        In the last part of the budget, `late`, items that could reach the boundary `common` times
+        get at least what they need, and `margin` standard deviations of noise besides.
+    """
+
+    gain: float = 1.1
+    extra: float = 0.15
     open_above: float = 0.55
-    open_below: float = 0.45
-    memory: float = 0.93
+    open_below: float = 0.9
+    memory: float = 0.95
     least: float = 1e-3
     smallest_rate: float = 0.8
+    doubt: float = 0.3
+    late: float = 0.5
+    common: float = 2.5
+    margin: float = 2.0
 
 
 class Round(NamedTuple):
@@ -57,6 +82,7 @@ class SieveRounds:
     sigma: float
     fraction_bits: int
     phases: tuple[Phase, ...]
+    account: Account
     steering: Steering = Steering()
     kind: ClassVar[str] = "sieve"
 
@@ -94,17 +120,37 @@ class SieveRounds:
         share = this_round.phase.shares[this_round.place]
         return ROUND_UP * self.sigma / math.sqrt(share) * float(1 << self.fraction_bits)
 
+    def limits(self) -> tuple[Limits, ...]:
+        """What users may give, phase by phase: norms are the same in all, and caps are not.
+
+        Refused if there are users for whom no cap of a phase is safe: items can be released
+        because they are in a set, whatever their weight.
+        """
+        sizes, deciding = self.account.sizes(), self.phases[-1]
+        norms = tuple(self.account.norm(size, self.sigma) for size in sizes)
+        found = []
+        for phase in self.phases:
+            allowed = tuple(
+                self.account.allowed(size) if phase is deciding else phase.delta for size in sizes
+            )
+            caps = phase.caps()
+            crossing = tuple(crossing_at_most(phase, self.sigma, self.unit, cap) for cap in caps)
+            limits = Limits(norms, allowed, caps, crossing)
+            for user_class, size in enumerate(sizes):
+                limits.cap(user_class, size if phase is deciding else phase.max_items)
+            found.append(limits)
+        return tuple(found)
+
     def run(self, engine: RoundEngine, items: Ids, key: Key) -> NDArray[np.bool_]:
         """Which items are released, from an engine that knows the users."""
         from dpsu.randomness.noise import Noise
         from dpsu.rounds.evidence import Evidence
 
         noise, evidence = Noise(key, items), Evidence(self, len(items))
+        limits = self.limits()
         for this_round in self.rounds():
             attention = evidence.attention(this_round)
-            if this_round.place == 0:
-                caps = this_round.phase.caps(self.sigma, self.unit)
-            weights, present = self.ask(this_round, engine, attention, caps)
+            weights, present = self.ask(this_round, engine, attention, limits)
             self.update_evidence(this_round, evidence, noise, weights, present, attention)
         return evidence.released
 
@@ -113,7 +159,7 @@ class SieveRounds:
         this_round: Round,
         engine: RoundEngine,
         attention: NDArray[np.float64],
-        caps: list[float],
+        limits: tuple[Limits, ...],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         """What users give in a round and, where a phase begins, which items are in their sets."""
         present = None
@@ -121,8 +167,12 @@ class SieveRounds:
             # Sets are chosen once per phase, and stay.
             chosen_by = None if this_round.number == 0 else attention
             present = engine.choose(this_round.phase.max_items, chosen_by)
+        if this_round.number == 0:
+            # There is no noise yet: nobody's class may depend on it.
+            engine.classify(self.account.sizes())
+        limit = limits[self.phases.index(this_round.phase)]
         shape = this_round.phase.shapes[this_round.place]
-        return engine.attend(attention, caps, shape, self.unit, this_round.number), present
+        return engine.attend(attention, limit, shape, self.unit, this_round.number), present
 
     def update_evidence(
         self,
@@ -146,7 +196,7 @@ class SieveRounds:
 # Chosen on made-up data only, by benchmarks/steering.py. With few rounds, an early one must not
 # decide too much.
 MANY_ROUNDS = 10
-FEW_ROUNDS = Steering(open_above=0.4, open_below=0.3, memory=0.9)
+FEW_ROUNDS = Steering(gain=1.05, extra=0.25, open_above=0.4, open_below=0.3, memory=0.9)
 GROWTH = 0.9
 CAP_SCOUTING = 0.3
 
@@ -163,6 +213,9 @@ def design_sieve(
 ) -> tuple[SieveRounds, dict[str, float]]:
     """Calibrate the noise, and the boundaries while scouting and while deciding.
 
+    Returns the rounds, and what delta pays for where users have `max_items` items or more; those
+    who have fewer pay less for novel items and more for noise.
+
     Parameters
     ----------
     rounds : int
@@ -175,38 +228,38 @@ def design_sieve(
         default sqrt 3 times what a user of so many items can give to all of them.
     """
     cap = full_share(max_items) if cap is None else cap
-    for_crossing = 0.3
-    for_scouting = 0.05
     grow = [k**growth for k in range(1, rounds + 1)]
     # Rounded down: together they take at most the whole budget.
     shares = [g / math.fsum(grow) * (1.0 - 1e-14) for g in grow]
     scouting = 0
     if scout_items and rounds >= 4:
         scouting = 1 if rounds < MANY_ROUNDS else 2
-    sigma = gaussian_scale(epsilon, (1.0 - for_crossing) * delta)
+    account = split_by_size(epsilon, delta, max_items, scouting > 0)
+    sigma = account.scale()
     unit = float(1 << FRACTION_BITS)
-    crossing = for_crossing * delta
-    split = {"noise": (1.0 - for_crossing) * delta}
+    split = {"noise": account.for_noise(max_items)}
     phases = []
     if scouting:
-        split["novel items while scouting"] = for_scouting * crossing
+        split["novel items while scouting"] = account.scouting
         phases.append(
             make_phase(
                 tuple(shares[:scouting]), shapes(scouting), sigma, unit, max_items=scout_items,
-                delta=for_scouting * crossing, cap=max(CAP_SCOUTING, full_share(scout_items)),
+                delta=account.scouting, cap=max(CAP_SCOUTING, full_share(scout_items)),
                 exponent=0.3,
             )
         )  # fmt: skip
-        crossing *= 1.0 - for_scouting
-    split["novel items"] = crossing
+    split["novel items"] = account.crossing
     phases.append(
         make_phase(
             tuple(shares[scouting:]), shapes(rounds - scouting), sigma, unit, max_items=max_items,
-            delta=crossing, cap=cap, exponent=0.0,
+            delta=account.crossing, cap=cap, exponent=0.0,
         )
     )  # fmt: skip
     steering = Steering() if rounds >= MANY_ROUNDS else FEW_ROUNDS
-    return SieveRounds(sigma, FRACTION_BITS, tuple(phases), steering), split
+    sieve = SieveRounds(sigma, FRACTION_BITS, tuple(phases), account, steering)
+    # Nobody is left without a norm or a cap.
+    sieve.limits()
+    return sieve, split
 
 
 def full_share(size: int) -> float:
@@ -218,4 +271,4 @@ def shapes(rounds: int) -> tuple[float, ...]:
     """Caps rise over a phase: early rounds spread weight, late ones favor open items."""
     if rounds == 1:
         return (1.0,)
-    return tuple(0.7 + 0.6 * k / (rounds - 1) for k in range(rounds))
+    return tuple(0.8 + 0.4 * k / (rounds - 1) for k in range(rounds))

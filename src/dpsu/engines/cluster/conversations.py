@@ -23,6 +23,7 @@ from dpsu.privacy.bits import BitsCurve
 from dpsu.randomness.coins import flip_coins, flip_words
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
+from dpsu.rounds.account import Limits
 from dpsu.rounds.bits import LIMITS, UNIT, BitsRounds
 from dpsu.rounds.evidence import Evidence, Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds
@@ -63,11 +64,11 @@ class Conversation(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class SieveConversation:
-    """Rounds of a sieve; items reply with attention. The driver makes tables and caps once."""
+    """Rounds of a sieve; items reply with attention. The driver makes tables and limits once."""
 
     sieve: SieveRounds
     tables: Tables
-    caps: tuple[list[float], ...]
+    limits: tuple[Limits, ...]
     reply_type: Any = field(default=np.float64, init=False)
 
     @property
@@ -85,8 +86,7 @@ class SieveConversation:
         """Weights in proportion to attention."""
         this_round = list(self.sieve.rounds())[round_number]
         attention = np.ones(engine.held.n_items) if replies is None else replies
-        caps = self.caps[self.sieve.phases.index(this_round.phase)]
-        return self.sieve.ask(this_round, engine, attention, caps)
+        return self.sieve.ask(this_round, engine, attention, self.limits)
 
     def answer(
         self,
@@ -252,8 +252,7 @@ def conversation_of(plan: Plan) -> Conversation | None:
     """The conversation of a mechanism; None for one that needs a single round and no state."""
     if isinstance(plan.selection, SieveRounds):
         sieve = plan.selection
-        caps = tuple(phase.caps(sieve.sigma, sieve.unit) for phase in sieve.phases)
-        return SieveConversation(sieve, steering_tables(sieve), caps)
+        return SieveConversation(sieve, steering_tables(sieve), sieve.limits())
     if isinstance(plan.selection, SipsRounds):
         return SipsConversation(plan.selection)
     if isinstance(plan.selection, BitsRounds):

@@ -69,11 +69,12 @@ class _Told:
     items: Ids
     home: NDArray[np.int32]
     held: Contributions
+    classes: NDArray[np.uint16] | None
     replies: NDArray[Any]
 
     def engine(self, job: Job) -> LocalRounds:
         """The users, ready to be asked."""
-        return LocalRounds(self.held, self.users, self.items, job.key)
+        return LocalRounds(self.held, self.users, self.items, job.key, classes=self.classes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,7 +123,7 @@ class Ask:
         for to, places in homes.items():
             data = pack({"items": names.take(places).values, "weights": weights[kept][places]})
             yield Message(to, NAMED, partition, data)
-        yield from self._keep(partition, engine.held, present, users, names, home)
+        yield from self._keep(partition, engine, present, users, names, home)
 
     def _go_on(self, partition: int, inbox: _Inbox, surveys: Surveys) -> Iterator[Message]:
         told = _told(inbox, self.conversation)
@@ -142,18 +143,22 @@ class Ask:
             present = np.ones(len(home), bool)
         kept = np.flatnonzero(present)
         names = items.take(kept) if len(items) else items
-        yield from self._keep(partition, engine.held, present, users, names, home[kept])
+        yield from self._keep(partition, engine, present, users, names, home[kept])
 
     def _keep(
         self,
         partition: int,
-        held: Contributions,
+        engine: LocalRounds,
         present: NDArray[np.bool_],
         users: Ids,
         names: Ids,
         home: NDArray[np.int32],
     ) -> Iterator[Message]:
-        """What users need in the next round: their sets, and ids only if they are hashed again."""
+        """What users need in the next round: their sets, and ids only if they are hashed again.
+
+        Classes were fixed in the first round and go with the users from then on.
+        """
+        held = engine.held
         if self.round_number + 1 == self.conversation.rounds or not len(home):
             return
         code = (np.cumsum(present) - 1).astype(np.int32)
@@ -169,6 +174,8 @@ class Ask:
             "sizes": sizes.astype(np.int32),
             "codes": code[rows],
         }
+        if engine.classes is not None:
+            own["classes"] = engine.classes
         yield Message(partition, USERS, partition, pack(own))
 
 
@@ -337,7 +344,8 @@ def _told(inbox: _Inbox, conversation: Conversation) -> _Told:
     for sender, places in homes.items():
         replies[places] = np.frombuffer(inbox.messages[sender].data, conversation.reply_type)
     held = _contributions(own, len(home))
-    return _Told(ids_of(own["users"]), ids_of(own["items"]), home, held, replies)
+    classes = writable(own["classes"], np.uint16) if "classes" in own else None
+    return _Told(ids_of(own["users"]), ids_of(own["items"]), home, held, classes, replies)
 
 
 def _by_home(home: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -15,8 +15,9 @@ from dpsu.plans.mechanisms.base import (
     max_items,
     rounds,
 )
+from dpsu.privacy.calibration import ROUND_UP
 from dpsu.privacy.guarantee import Privacy
-from dpsu.privacy.shifts import Shift, shift_of_rounds
+from dpsu.privacy.shifts import Shift
 from dpsu.rounds.sieve import design_sieve
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Sieve(Mechanism):
     """Many small rounds, each steering the next: releases most where users hold many items."""
 
     max_items: int | None = max_items(None, "300 (1000 for n-grams of several tokens)")
-    rounds: int = rounds(14)
+    rounds: int = rounds(20)
     scout_items: int | None = option(
         None,
         int,
@@ -80,8 +81,13 @@ class Sieve(Mechanism):
         )
 
     def as_gaussian(self, design: Design) -> Shift | None:
-        """All rounds as one, and the delta that novel items have."""
-        return shift_of_rounds([design.selection.sigma], design.delta_split)
+        """All rounds as one with norm 1, and the delta that novel items of the largest users have.
+
+        Users with fewer items have less for novel items, and those with more a smaller norm; a
+        ledger does not know who is who, so each counts in full.
+        """
+        sieve = design.selection
+        return Shift(ROUND_UP / sieve.sigma**2, ROUND_UP * sieve.account.novel)
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """Noise, and of every round its share and boundary."""

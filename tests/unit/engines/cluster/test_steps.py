@@ -93,11 +93,7 @@ def test_counts_of_steps_are_those_of_the_local_engine() -> None:
 def coarse(plan: dpsu.Plan) -> dpsu.Plan:
     """The same in halves of a weight, so that most round to nothing, with boundaries noise crosses."""
     assert isinstance(plan.selection, SieveRounds)
-    phases = tuple(
-        replace(phase, boundary=tuple(0.3 * bound for bound in phase.boundary))
-        for phase in plan.selection.phases
-    )
-    blunt = replace(plan.selection, fraction_bits=1, phases=phases)
+    blunt = sieve_probes.lowered(plan.selection, fraction_bits=1)
     return replace(plan, design=replace(plan.design, selection=blunt))
 
 
