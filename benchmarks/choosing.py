@@ -46,12 +46,12 @@ def made_up(
     rng = np.random.default_rng(1)
     popularity = np.cumsum(1.0 / np.arange(1, n_items + 1) ** exponent)
     popularity /= popularity[-1]
-    sizes = np.clip(rng.lognormal(math.log(median), spread, users), 1, 5000)
-    sizes = np.ones(users, np.int64) if median == 1 else np.rint(sizes).astype(np.int64)
+    drawn = np.clip(rng.lognormal(math.log(median), spread, users), 1, 5000)
+    sizes = np.rint(drawn).astype(np.int64) if median > 1 else np.ones(users, np.int64)
     user = np.repeat(np.arange(users), sizes)
     item = np.searchsorted(popularity, rng.random(len(user)))
-    columns = (pa.chunked_array([pa.array(column)]) for column in (user, item))
-    return intern(rows_of(*columns, None, ("user", "item", None)))
+    users_column, items_column = (pa.chunked_array([pa.array(column)]) for column in (user, item))
+    return intern(rows_of(users_column, items_column, None, ("user", "item", None)))
 
 
 def main() -> None:

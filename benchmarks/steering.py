@@ -88,7 +88,8 @@ def main() -> None:
         with_repeats=False,
         key=Key.from_insecure_seed(0),
     )
-    made = (made_up(50_000, 40, 3), made_up(50_000, 12, 4), made_up(30_000, 120, 21), intern(rows))
+    shapes = ((50_000, 27), (50_000, 8), (30_000, 80))
+    made = (*(made_up(users, size, 0.9, 1.05) for users, size in shapes), intern(rows))
     sets = [ordered(pairs) for pairs in made]
     base = sizes(sets)
     print(f"default: {', '.join(f'{size:,.0f}' for size in base)}")

@@ -20,7 +20,6 @@ from dpsu.ledger.accounting import shift_of
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.plan import Plan, Selected
-from dpsu.plans.planning import make_plan
 from dpsu.policies import policy_to_dict
 from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict
@@ -40,9 +39,13 @@ def planned(options: dict[str, Any]) -> Plan:
     if estimated is not None:
         counts = flat.planned(options | {"mechanism": None}).get("counts", False)
         privacy = dpsu.Privacy(options["epsilon"], options["delta"])
-        return make_plan(
-            privacy, dpsu.Auto(), dpsu.Users(), dpsu.Items(), counts=counts, hints=Hints(*estimated)
-        )
+        hints = Hints(*estimated)
+        few: dict[float | None, Any] = {
+            1.0: dpsu.Greedy(order="hash", cutoff=10_000), 1.5: dpsu.PolicyLaplace(),
+        }  # fmt: skip
+        chosen = few.get(hints.expected_items_per_user, dpsu.Sieve(max_items=300))
+        noisy = dpsu.Counts() if counts is True else counts or None
+        return Plan.derived(privacy, chosen, dpsu.Users(), dpsu.Items(), counts=noisy, hints=hints)
     plan = flat.plan(**options)
     if selected is None:
         return plan
@@ -69,7 +72,7 @@ def numbers_of(plan: Plan) -> dict[str, Any]:
         "selection": (
             [_plain(policy_to_dict(chosen.policy)), _plain(curve_to_dict(chosen.curve))]
             if isinstance(chosen, OneShot)
-            else [_plain(rounds_to_dict(chosen))]
+            else [_plain(rounds_to_dict(plan.design.selection))]
         ),
         "counts": None
         if noisy is None

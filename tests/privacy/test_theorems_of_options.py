@@ -11,11 +11,11 @@ import pytest
 from tools import stamp
 
 import dpsu
+from dpsu.engines.estimates import estimate
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
 from dpsu.plans.mechanisms.auto import Hints
-from dpsu.plans.planning import make_plan
-from dpsu.privacy.calibration import gaussian_scale
+from dpsu.plans.plan import Plan
 from tests.support import flat
 from tests.support.databases import OF_PAIRS, UNPUBLISHED
 from tests.support.reference import hockey_stick
@@ -213,11 +213,11 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
     data = {str(u): ["a"] for u in range(50)}
     asked: list[Any] = []
 
-    def watched(epsilon: float, delta: float) -> float:
-        asked.extend([epsilon, delta])
-        return gaussian_scale(epsilon, delta)
+    def watched(counted: Any, key: Any, epsilon: float) -> Any:
+        asked.append(epsilon)
+        return estimate(counted, key, epsilon)
 
-    monkeypatch.setattr("dpsu.engines.estimates.gaussian_scale", watched)
+    monkeypatch.setattr("dpsu.engines.local.estimate", watched)
     dpsu.release(data, epsilon=short[0], delta=short[1], mechanism=dpsu.Auto(budget=0.5))  # type: ignore[arg-type]
     assert asked
     assert all(type(number) is float for number in asked)
@@ -233,9 +233,9 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("bad", [(-20.0, 0.0), (0.0, -0.4), (2.0, 0.0), (0.0, 0.5)])
 def test_estimates_cost_something_and_not_more_than_there_is(bad: tuple[float, float]) -> None:
     with pytest.raises(dpsu.ParameterError):
-        make_plan(
+        Plan.derived(
             dpsu.Privacy(1, 0.01),
-            dpsu.Auto(),
+            dpsu.Sieve(),
             dpsu.Users(),
             dpsu.Items(),
             hints=Hints(None, None, *bad),

@@ -66,9 +66,7 @@ def _limits(sieve: SieveRounds) -> tuple[Limits, ...]:
     return sieve.limits()
 
 
-def lowered(
-    sieve: SieveRounds, fraction_bits: int | None = None, part: float = 0.3
-) -> SieveRounds:
+def lowered(sieve: SieveRounds, fraction_bits: int | None = None, part: float = 0.3) -> SieveRounds:
     """The same sieve with a part of its boundaries, and with other units if these are given."""
     phases = tuple(
         replace(phase, boundary=tuple(part * bound for bound in phase.boundary))

@@ -15,6 +15,8 @@ from dpsu.randomness.laplace import two_sided_geometric
 PURPOSE = "set sizes"
 # Class b holds users with more than 2^(b-1) and at most 2^b items; the last one all larger sets.
 CLASSES = 12
+# About how many items the users of a class hold: sizes are spread evenly by their logarithm.
+SIZES = np.array([1.0, 2.0, 3.4, *(2.0**b / (2.0 * math.log(2.0)) for b in range(3, CLASSES))])
 # Epsilon is rounded down to such parts, so that noise is drawn from fractions of small numbers.
 PARTS = 1 << 20
 
@@ -28,7 +30,7 @@ def histogram(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def estimate(counted: NDArray[np.int64], key: Key, epsilon: float) -> Hints:
-    """Noisy number of users and typical set size.
+    """Noisy number of users and mean set size.
 
     Every user is in one class, so that one user changes one number by 1. Noise is exact, and what
     is made of the noisy numbers is post-processing.
@@ -37,11 +39,11 @@ def estimate(counted: NDArray[np.int64], key: Key, epsilon: float) -> Hints:
     if share <= 0:
         return Hints(None, None, epsilon)
     noise = [two_sided_geometric(key, PURPOSE, place, share) for place in range(CLASSES)]
-    return typical(counted + np.array(noise), float(share), epsilon)
+    return average(counted + np.array(noise), float(share), epsilon)
 
 
-def typical(noisy: NDArray[np.int64], share: float, epsilon: float) -> Hints:
-    """Number of users and the size of a typical set, if noise leaves anything to see."""
+def average(noisy: NDArray[np.int64], share: float, epsilon: float) -> Hints:
+    """Number of users and their mean set size, if noise leaves anything to see."""
     deviation = math.sqrt(2.0) / share
     # What may well be noise alone is none.
     seen = np.where(noisy > 2.0 * deviation, noisy, 0).astype(np.float64)
@@ -49,7 +51,4 @@ def typical(noisy: NDArray[np.int64], share: float, epsilon: float) -> Hints:
     if users < 8.0 * deviation:
         # Too few to tell; who must choose without knowing chooses sieve.
         return Hints(None, None, epsilon)
-    # The geometric mean: a few users with very large sets do not make a set typical.
-    middle = np.array([0.0, *(b - 0.5 for b in range(1, CLASSES))])
-    middle[1] = 1.0
-    return Hints(round(users), 2.0 ** float((seen * middle).sum() / users), epsilon)
+    return Hints(round(users), float((seen * SIZES).sum()) / users, epsilon)

@@ -213,7 +213,8 @@ class Plan:
         assert isinstance(self.selection, Choice)
         if hints.epsilon != self.selection.epsilon:
             raise ParameterError("these estimates cost another epsilon than the plan pays for them")
-        chosen = self.mechanism.chosen(self.privacy.epsilon, hints)
+        possible = [each.mechanism for each in self.selection.candidates]
+        chosen = self.mechanism.chosen(self.privacy.epsilon, hints, possible)
         return self.with_mechanism(chosen, hints=hints)
 
     @property

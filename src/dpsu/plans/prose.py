@@ -216,7 +216,7 @@ def _hints_text(name: str, hints: Hints) -> str:
         why = "too few users to tell what they hold" if hints.epsilon else "nothing known of users"
         return f"auto: {name}, which is right most often, with {why}"
     who = "users" if users is None else f"about {_about(users)} users"
-    holds = f"{who} who typically hold {size:.2g} different items each{paid}"
+    holds = f"{who} with {size:.2g} different items each on average{paid}"
     return f"auto: {name}, which releases most from {holds}"
 
 

@@ -95,7 +95,6 @@ release ROWS E --ledger FOLDER/l.db --dataset d --budget 9,1e-4 --insecure-seed 
 release ROWS E --plan nowhere.json
 release ROWS --plan nowhere.json
 release ROWS --plan ROWS
-plan E --auto-budget 0.2
 plan E --max-items 0
 plan E --users 10
 plan E --users 0 --items-per-user 3

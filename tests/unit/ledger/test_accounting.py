@@ -18,10 +18,8 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.engines import local
-from dpsu.inputs.columns import Items, Users
 from dpsu.ledger.accounting import Cost, cost_of, total
 from dpsu.plans.mechanisms.auto import Hints
-from dpsu.plans.planning import make_plan
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift
@@ -182,13 +180,11 @@ def test_other_noise_is_added_up(options: dict[str, Any]) -> None:
 def test_plans_chosen_from_the_data_have_no_gaussian_account() -> None:
     data = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(300)}
     given: dict[str, Any] = {"epsilon": 2, "delta": 1e-5}
-    estimated = make_plan(
-        Privacy(2.0, 1e-5), dpsu.Auto(budget=0.1), Users(), Items(),
-        hints=Hints(50_000, 30.0, 0.2, 1e-6),
-    )  # fmt: skip
+    paid = dpsu.plan(epsilon=2, delta=1e-5, mechanism=dpsu.Auto(budget=0.1))
+    estimated = paid.chosen(Hints(50_000, 30.0, 0.2))
     assert estimated.name == "sieve"
     selected = flat.select(data, [SURE], **given).plan
-    for plan in (estimated, selected):
+    for plan in (paid, estimated, selected):
         assert cost_of(plan) == Cost(Privacy(2.0, 1e-5))
     for mechanism in (estimated.mechanism, selected.mechanism):
         assert cost_of(dpsu.plan(mechanism=mechanism, **given)).shift is not None

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import dpsu
+from dpsu.options import options_of
+from dpsu.plans.mechanisms import MECHANISMS
 from tests.support import flat
 from tests.support.databases import CALIBRATED
 
@@ -19,8 +21,13 @@ EVERY: list[dict[str, Any]] = [
     {"mechanism": name, "calibration": calibration, "max_items": size}
     for name, calibration in CALIBRATED
     for size in (1, 50)
-    if (name, calibration) != ("greedy", "paper")
+    if (name, calibration) != ("greedy", "paper") and "max_items" in options_of(MECHANISMS[name])
 ] + [
+    {"mechanism": "bits"},
+    {"mechanism": "bits", "expected_items_per_user": 30.0},
+    {"mechanism": "auto"},
+    {"mechanism": "auto", "among": "parallel", "auto_budget": 0.1, "counts": True},
+    {"mechanism": "auto", "text": "body", "ngrams": (1, 2)},
     {"mechanism": "greedy", "calibration": "paper", "allow_unproven": True},
     {"mechanism": "greedy", "cutoff": 3},
     {"mechanism": "greedy", "cutoff": 2.5, "passes": 2},

@@ -115,7 +115,7 @@ def test_the_command_line_knows_its_name_and_its_flags(toy: Path) -> None:
     listed = said(toy, COMMAND, "mechanisms")
     assert "toy                weighted-laplace with more noise than it need have\n" in listed
     helped = " ".join(said(toy, COMMAND, "release", "--help").split())
-    assert "|toy|auto]" in helped
+    assert "|auto|toy]" in helped
     count = "--toys INTEGER At most this many toys count. From 1 to 1,234. (toy) Default 3."
     assert count in helped
     assert (

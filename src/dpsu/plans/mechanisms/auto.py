@@ -1,30 +1,38 @@
 """The choice of a mechanism, from public hints or from an estimate that is paid for.
 
-What decides is how many items users typically hold. With one item each there is nothing to share
-out, and the optimal selector of whole votes is optimal. With a few, budgets that go to one item
-after the other win; with more, sieve; with hundreds, bits. The bounds between them were found on
-made-up data by benchmarks/choosing.py, and on nothing else.
+What decides is how many items users hold. With one item each there is nothing to share out, and the
+optimal selector of whole votes is optimal. With two or so, budgets that go to one item after the
+other win; with more, sieve; with hundreds, bits. The bounds between them were found on made-up data
+by benchmarks/choosing.py, and on nothing else.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import number, option, whole_number
-from dpsu.plans.mechanisms.base import Design, Mechanism, by_name
+from dpsu.plans.mechanisms.base import Design, Mechanism
+from dpsu.plans.mechanisms.bits import Bits
+from dpsu.plans.mechanisms.greedy import Greedy
+from dpsu.plans.mechanisms.policy import PolicyLaplace
+from dpsu.plans.mechanisms.sieve import Sieve
 from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy
 
 if TYPE_CHECKING:
     from dpsu.inputs.columns import Items
     from dpsu.inputs.tokens import Tokens
 
-ONE_ITEM = 1.15
+ONE_ITEM = 1.1
+FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.5, 20_000, 0.17
+MANY_ITEMS, MANY_AT_SMALL_EPSILON = 200.0, 400.0
 # With these, at most 1 in 1,000 of the items that everybody holds is missed.
 SURE_CUTOFF = 10_000
 SURE_ALPHA = 7.0
-USUAL_USERS = 50_000
 LARGE_EPSILON = 2.0
 PAID = 0.01
 ALL, PARALLEL = "all", "parallel"
@@ -72,13 +80,13 @@ class Choice:
 class Auto(Mechanism):
     """Choose the mechanism by what is known about users, or by an estimate that is paid for.
 
-    What decides is how many items a user typically holds. Where `items_per_user` is not given, 1 %
+    What decides is how many items a user holds on average. Where `items_per_user` is not given, 1 %
     of epsilon pays for an estimate of it, and a plan names all mechanisms it may come to.
 
     Parameters
     ----------
     items_per_user : float, optional
-        Public estimate of how many different items a typical user holds (the median).
+        Public estimate of how many different items a user holds on average.
     users : int, optional
         Public estimate of the number of users.
     budget : float
@@ -99,7 +107,7 @@ class Auto(Mechanism):
     items_per_user: float | None = option(
         None,
         float,
-        "Public estimate of the number of different items that a typical user holds.",
+        "Public estimate of the mean number of different items of a user.",
         low=1.0,
         high=1e9,
         name="expected_items_per_user",
@@ -133,9 +141,7 @@ class Auto(Mechanism):
         choices=(ITEMS, SPEED),
     )
     name: ClassVar[str] = "auto"
-    summary: ClassVar[str] = (
-        "the best of these for users as expected, or as estimated privately; the default"
-    )
+    summary: ClassVar[str] = "the best of these for users as expected, or as estimated privately"
 
     def check(self) -> None:
         """Refuse to pay for what is known."""
@@ -154,30 +160,28 @@ class Auto(Mechanism):
             return None
         return Hints(self.users, self.items_per_user)
 
-    def chosen(self, epsilon: float, hints: Hints) -> Mechanism:
-        """The mechanism for users like these."""
-        return dict(self._named())[choose(epsilon, hints, self.among, self.prefer)]
+    def chosen(
+        self, epsilon: float, hints: Hints, possible: Sequence[Mechanism] | None = None
+    ) -> Mechanism:
+        """The mechanism for users like these, of those that the guarantee makes possible."""
+        made = choose(epsilon, hints, parallel=self.among == PARALLEL, fast=self.prefer == SPEED)
+        return made if possible is None or made in possible else SIEVES[-1][1]
 
-    def candidates(self) -> list[Mechanism]:
-        """All mechanisms that may be chosen."""
-        return [mechanism for _, mechanism in self._named()]
-
-    def _named(self) -> list[tuple[str, Mechanism]]:
-        votes = by_name("greedy", order="hash", cutoff=SURE_CUTOFF)
-        made = {
-            "votes": votes,
-            "policy-laplace": by_name("policy-laplace", alpha=SURE_ALPHA),
-            "sieve": by_name("sieve"),
-            "large sieve": by_name("sieve", max_items=LARGE_SETS),
-            "bits": by_name("bits"),
-        }
-        return [(name, each) for name, each in made.items() if self.among == ALL or each.parallel]
+    def designed(self, privacy: Privacy, item: Items | Tokens) -> tuple[Candidate, ...]:
+        """The mechanisms that may be chosen, but for those that the guarantee makes impossible."""
+        found = []
+        for each in CANDIDATES:
+            if self.among == PARALLEL and not each.parallel:
+                continue
+            # Tiny guarantees leave no coins for bits; sieve has a design for all of them.
+            with suppress(ParameterError) if each.name != "sieve" else nullcontext():
+                found.append(Candidate(each, each.design(privacy, item)))
+        return tuple(found)
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Every candidate, for what the estimate leaves of the guarantee."""
         paid = self.budget * privacy.epsilon
-        left = Privacy(privacy.epsilon - paid, privacy.delta)
-        made = tuple(Candidate(each, each.design(left, item)) for each in self.candidates())
+        made = self.designed(Privacy(privacy.epsilon - paid, privacy.delta), item)
         return Design(
             Choice(paid, made),
             None,
@@ -191,7 +195,7 @@ class Auto(Mechanism):
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """What the estimate takes, and the candidates."""
         choice = design.selection
-        asked = "how many users there are, and how many items a typical one holds"
+        asked = "how many users there are, and how many items they hold on average"
         facts = [("estimate", f"epsilon {choice.epsilon:.4g} pays for it: {asked}")]
         for at, each in enumerate(choice.candidates, 1):
             most = each.design.max_items
@@ -201,23 +205,28 @@ class Auto(Mechanism):
         return facts
 
 
-LARGE_SETS = 1000
-LARGE_SIZE = 250.0
+VOTES = Greedy(order="hash", cutoff=SURE_CUTOFF)
+IN_TURN = PolicyLaplace(alpha=SURE_ALPHA)
+# Sieve with more items per user where users hold more on average.
+SIEVES = (
+    (6.0, Sieve(max_items=300)),
+    (40.0, Sieve(max_items=600)),
+    (math.inf, Sieve(max_items=1000)),
+)
+BITS = Bits()
+CANDIDATES: tuple[Mechanism, ...] = (VOTES, IN_TURN, *(sieve for _, sieve in SIEVES), BITS)
 
 
-def choose(epsilon: float, hints: Hints, among: str = ALL, prefer: str = ITEMS) -> str:
-    """Which candidate is best for users like these."""
+def choose(
+    epsilon: float, hints: Hints, *, parallel: bool = False, fast: bool = False
+) -> Mechanism:
+    """The mechanism that releases most from users like these."""
     size = hints.expected_items_per_user
-    if prefer == SPEED and size is None:
-        return "bits"
     if size is None:
-        return "sieve"
-    users = hints.expected_users or USUAL_USERS
-    if among == ALL:
-        if size <= ONE_ITEM:
-            return "votes"
-        large = epsilon >= LARGE_EPSILON
-        few = 3.2 * (users / 5000) ** 0.22 if large else 2.6 * (users / 5000) ** 0.2
-        if size < max(2.0, few):
-            return "policy-laplace"
-    return "sieve" if size < LARGE_SIZE else "bits"
+        return BITS if fast else SIEVES[0][1]
+    users = hints.expected_users or FEW_OF_USERS
+    if not parallel and size < FEW_ITEMS * (users / FEW_OF_USERS) ** MORE_OF_MORE:
+        return VOTES if size <= ONE_ITEM else IN_TURN
+    if fast or size >= (MANY_ITEMS if epsilon >= LARGE_EPSILON else MANY_AT_SMALL_EPSILON):
+        return BITS
+    return next(sieve for most, sieve in SIEVES if size < most)
