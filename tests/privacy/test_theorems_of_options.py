@@ -99,8 +99,9 @@ def test_every_option_of_a_mechanism_has_its_column() -> None:
     covered = {name for options in COLUMNS.values() for option in options for name in option}
     covered |= {name for option in EVERYWHERE for name in option}
     offered = {name for kind in OF_PAIRS for name in options_of(MECHANISMS[kind])}
-    # A calibration is a row; the second carries no guarantee; `scarce` needs the third.
-    named = {"calibration", "allow_unproven", "expected_users"}
+    # A calibration is a row; the second carries no guarantee; `scarce` needs the third; the last is
+    # the one option of bits, whose theorem covers estimates and public numbers alike.
+    named = {"calibration", "allow_unproven", "expected_users", "items_per_user"}
     assert offered - covered == named
 
 

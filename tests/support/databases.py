@@ -35,7 +35,7 @@ CALIBRATED = [
     for calibration in CALIBRATIONS
     if calibration == "tight" or name not in UNPUBLISHED
 ]
-ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve")]
+ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve", "bits")]
 
 
 # Columns that nobody named.
@@ -50,7 +50,9 @@ def listed_users(rows: Rows) -> list[str]:
 
 def design_of(name: str, calibration: str, privacy: Privacy, max_items: int | None) -> Design:
     """What a mechanism decides."""
-    options: dict[str, Any] = {"max_items": max_items}
+    options: dict[str, Any] = {}
+    if "max_items" in options_of(MECHANISMS[name]):
+        options["max_items"] = max_items
     if name not in UNPUBLISHED:
         options["calibration"] = calibration
     if name == "greedy":

@@ -107,6 +107,8 @@ PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
     [
         ({}, {"sieve", "orders", "noise"}),
         ({"mechanism": "sips"}, {"sips", "noise"}),
+        ({"mechanism": "bits"}, {"bits", "orders", "coins", "noise"}),
+        ({"mechanism": dpsu.Bits(items_per_user=9)}, {"bits", "orders", "coins"}),
         ({"mechanism": "greedy"}, {"optimal", "greedy", "orders", "coins"}),
         ({"mechanism": dpsu.Greedy(alpha=3)}, {"truncated-laplace", "greedy", "orders", "coins"}),
         ({"mechanism": dpsu.Greedy(prior={"a": 1})}, {"optimal", "greedy", "public", "orders"}),
