@@ -116,7 +116,7 @@ def release(
     plan : Plan, optional
         As for :func:`dpsu.release`; the same plan runs there and here.
     mechanism : str or Mechanism, optional
-        Sieve (default), Sips, Reroute, WeightedGaussian, WeightedLaplace, CountGaussian or
+        Sieve (default), Sips, Bits, Reroute, WeightedGaussian, WeightedLaplace, CountGaussian or
         CountLaplace. Mechanisms whose users act one after the other are refused.
     partitions : int, optional
         In how many partitions users and items are grouped; one for a million rows by default, for
@@ -142,7 +142,8 @@ def release(
     Cost
     ----
     Two shuffles for each round of users and items: one round for count-* and weighted-*, two for
-    reroute, `rounds` for sips and sieve. Each carries about 4 bytes a pair, and some for each
+    reroute, four for bits, `rounds` for sips and sieve; three shuffles for each round of bits if it
+    estimates the number of items per user. Each carries about 4 bytes a pair, and some for each
     distinct item of a partition. Released items alone come back to the driver.
 
     Examples

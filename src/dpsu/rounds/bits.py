@@ -47,8 +47,8 @@ NEARLY = 0.75
 # A standard error of so much of the mean is good enough: caps are farther apart than that.
 CLOSE = 0.2
 USUAL_ITEMS = 10.0
-# Which part of the items of a user is taken to be open in each round, where nobody estimates it: the
-# rule that loses least on made-up users (benchmarks/bits.py).
+# Which part of the items of a user is taken to be open in each round, where nobody estimates it.
+# The rule loses least on made-up users (benchmarks/bits.py).
 STILL_OPEN = (1.0, 0.5, 0.4, 0.35)
 
 
