@@ -17,7 +17,7 @@ from dpsu.plans.mechanisms import MECHANISMS
 from dpsu.plans.planning import make_plan
 from dpsu.privacy.calibration import gaussian_scale
 from tests.support import flat
-from tests.support.databases import OF_PAIRS, UNPUBLISHED
+from tests.support.databases import OF_PAIRS, UNPUBLISHED, limited
 from tests.support.reference import hockey_stick
 
 # Options of a column, each as one could give it; with a prior, orders are those of the prior.
@@ -68,7 +68,7 @@ def base(row: tuple[str, str]) -> dict[str, Any]:
         options["alpha"] = 2.0
     if row == ("greedy", "paper"):
         options["allow_unproven"] = True
-    return {"max_items": 9} | options
+    return limited(options["mechanism"], 9) | options
 
 
 def theorem(row: tuple[str, str], options: dict[str, Any]) -> str:

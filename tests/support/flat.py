@@ -45,8 +45,6 @@ def planned(flat: dict[str, Any]) -> dict[str, Any]:
     kind = MECHANISMS.get(str(chosen.get("mechanism")), dpsu.Sieve)
     if "calibration" not in options_of(kind) and chosen.get("calibration") == "tight":
         del chosen["calibration"]
-    if "max_items" not in options_of(kind) and "mechanism" in chosen:
-        chosen.pop("max_items", None)
     return made | {"mechanism": options.mechanism_of(chosen)}
 
 

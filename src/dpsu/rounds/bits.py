@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dpsu.contributions.ids import Ids
     from dpsu.randomness.keys import Key
+    from dpsu.randomness.noise import Noise
     from dpsu.rounds.protocols import RoundEngine
 
 # Chosen on research data together with the number of rounds; any shares that add up to 1 are safe.
@@ -105,30 +106,35 @@ class BitsRounds:
 
         from dpsu.randomness.coins import flip_words
 
-        released = np.zeros(len(items), bool)
+        released, noise = np.zeros(len(items), bool), open_noise(key)
         for round_ in range(len(self.shares)):
             if self.caps:
                 cap = self.caps[round_]
             else:
-                cap = self.estimated_cap(engine.add_open(released, LIMITS, UNIT), key, round_)
+                cap = self.estimated_cap(engine.add_open(released, LIMITS, UNIT), noise, round_)
             curve = self.curve(round_, cap)
             weights = engine.give_units(released, curve.prices, curve.budget, round_)
             released |= flip_words(curve.chances, weights, items, key, round_)
         return released
 
-    def estimated_cap(self, sums: NDArray[np.int64], key: Key, round_: int) -> float:
+    def estimated_cap(self, sums: NDArray[np.int64], noise: Noise, round_: int) -> float:
         """The cap of a round, from sums over all users of parts of the limits, in units.
 
         The noise is exact and rounded; what is made of the noisy sums is post-processing.
         """
-        import pyarrow as pa
-
-        from dpsu.contributions.ids import Ids
-        from dpsu.randomness.noise import Noise
-
-        places = Ids(pa.array([f"{limit}" for limit in LIMITS], pa.large_string()))
-        noisy = (sums + Noise(key, places, PURPOSE).rounded(round_, self.noise * UNIT)) / UNIT
+        noisy = (sums + noise.rounded(round_, self.noise * UNIT)) / UNIT
         return nearest_cap(mean_open(noisy.tolist(), self.noise), self.choices)
+
+
+def open_noise(key: Key) -> Noise:
+    """The noise of the estimates of all rounds, one number for each limit."""
+    import pyarrow as pa
+
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.noise import Noise
+
+    places = Ids(pa.array([f"{limit}" for limit in LIMITS], pa.large_string()))
+    return Noise(key, places, PURPOSE)
 
 
 def mean_open(noisy: list[float], noise: float) -> float:

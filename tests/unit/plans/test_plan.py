@@ -13,10 +13,10 @@ import pytest
 
 import dpsu
 from tests.support import flat
-from tests.support.databases import CALIBRATED
+from tests.support.databases import CALIBRATED, limited
 
 EVERY: list[dict[str, Any]] = [
-    {"mechanism": name, "calibration": calibration, "max_items": size}
+    {"mechanism": name, "calibration": calibration, **limited(name, size)}
     for name, calibration in CALIBRATED
     for size in (1, 50)
     if (name, calibration) != ("greedy", "paper")

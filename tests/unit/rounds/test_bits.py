@@ -34,6 +34,7 @@ from dpsu.rounds.bits import (
     estimate_noise,
     mean_open,
     nearest_cap,
+    open_noise,
 )
 from tests.support import plain_bits, sieve_probes
 
@@ -236,7 +237,7 @@ def test_estimates_have_noise_of_their_own_in_every_round(
 
     monkeypatch.setattr(noise.Noise, "rounded", spied)
     sums = np.array([10_000, 4_000, 600]) * UNIT
-    assert {bits.estimated_cap(sums, KEY, round_) for round_ in range(4)} <= set(CAPS)
+    assert {bits.estimated_cap(sums, open_noise(KEY), round_) for round_ in range(4)} <= set(CAPS)
     assert [round_ for round_, _, _ in drawn] == [0, 1, 2, 3]
     assert {scale for _, scale, _ in drawn} == {bits.noise * UNIT}
     assert len({number for _, _, numbers in drawn for number in numbers}) == 4 * len(LIMITS)

@@ -28,9 +28,10 @@ from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds import BitsRounds, SieveRounds
-from dpsu.rounds.bits import LIMITS, UNIT
+from dpsu.rounds.bits import LIMITS, UNIT, open_noise
 from dpsu.runtime import threads
 from tests.support import clusters, flat, sieve_probes
+from tests.support.databases import limited
 
 # Policies whose users look at what those before them gave.
 IN_TURN = ("greedy", "l1-descent", "l2-descent")
@@ -240,7 +241,7 @@ def test_surveys_lead_every_partition_to_the_cap_of_one_machine() -> None:
         sums = LocalRounds(held, users_, items, job.key).add_open(
             np.zeros(len(items), bool), LIMITS, UNIT
         )
-        caps.add(bits.estimated_cap(sums, job.key, 0))
+        caps.add(bits.estimated_cap(sums, open_noise(job.key), 0))
     assert len(caps) > 1
 
 
@@ -315,11 +316,11 @@ def test_partitions_are_even_and_depend_on_the_key() -> None:
 def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
     """In parts they would act in turn in every part for itself."""
     texts = {"text": "body"} if name == "ngrams" else {}
-    plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, max_items=5, **texts)
+    plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, **limited(name, 5), **texts)
     in_turn = isinstance(plan.selection, OneShot) and plan.policy.kind in IN_TURN
     assert plan.mechanism.parallel == (not in_turn and name != "ngrams")
     if plan.mechanism.parallel:
         refuse_what_spark_cannot(plan)
-        plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, max_items=5, text="body")
+        plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, **limited(name, 5), text="body")
     with pytest.raises(dpsu.ParameterError, match="Spark"):
         refuse_what_spark_cannot(plan)
