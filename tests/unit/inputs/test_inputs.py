@@ -130,7 +130,7 @@ UNTYPED = {
 
 
 def options_of(mechanism: str) -> dict[str, Any]:
-    return {} if mechanism == "greedy" else {"max_items": 6}
+    return {} if mechanism == "greedy" else dict(limited(mechanism, 6))
 
 
 @pytest.mark.parametrize("kind", ["text", "int"])

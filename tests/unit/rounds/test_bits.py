@@ -135,7 +135,10 @@ def test_weights_at_the_end_of_a_table_and_beyond_are_certain_and_none_is_imposs
     for weight, out in ((0, 0), (1, 0), (2, 0), (3, 1000), (4, 1000), (2**40, 1000)):
         weights = np.full(1000, weight, np.int64)
         assert flip_words(nearly, weights, items, KEY, 0).sum() == out
-    assert not flip_words((0, 2**64), np.zeros(1000, np.int64), items, KEY, 0).any()
+    nothing = np.zeros(1000, np.int64)
+    assert not flip_words((0, 2**64), nothing, items, KEY, 0).any()
+    # Not even by a table that would let it.
+    assert not flip_words((2**63, 2**64), nothing, items, KEY, 0).any()
 
 
 def test_every_round_draws_coins_of_its_own() -> None:
