@@ -70,8 +70,8 @@ def true_means(
     users, items, held = local.group(plan, pairs, key)
     engine, out, means = LocalRounds(held, users, items, key), np.zeros(len(items), bool), []
     for round_ in range(len(bits.shares)):
-        having, total = engine.add_open(out, (1, UNIT), UNIT).tolist()
-        means.append(total / max(1, having / UNIT))
+        having, total = engine.add_open(out, (1, UNIT), (1, UNIT)).tolist()
+        means.append(total / max(1, having))
         curve = bits.curve(round_, nearest_cap(max(1.0, means[-1])))
         weights = engine.give_units(out, curve.prices, curve.budget, round_)
         out |= flip_words(curve.chances, weights, items, key, round_)

@@ -73,18 +73,19 @@ def nearest(mean: float, caps: Iterable[float]) -> float:
 
 def estimated(bits: BitsRounds, sizes: list[int], key: Key, round_: int) -> float:
     """The cap that a noisy mean of numbers of open items leads to."""
-    limits = (1, 20, 400)
+    limits, units_of = (1, 20, 400), (400, 400, 850)
     names = Ids(pa.array([str(limit) for limit in limits], pa.large_string()))
-    noise = Noise(key, names, "open items").rounded(round_, bits.noise * 1024).tolist()
+    noise = Noise(key, names, "open items").rounded(round_, bits.noise).tolist()
     sums = [
-        sum(min(size, limit) * 1024 // limit for size in sizes) + drawn
-        for limit, drawn in zip(limits, noise, strict=True)
+        sum(min(size, limit) * unit // limit for size in sizes) + drawn
+        for limit, unit, drawn in zip(limits, units_of, noise, strict=True)
     ]
-    users, short, long = (total / 1024 for total in sums)
-    if users < 8 * bits.noise:
+    users = sums[0] / 400
+    if users < 5 * bits.noise / 400:
         return nearest(10.0, bits.choices)
-    short, long = max(1.0, 20 * short / users), max(1.0, 400 * long / users)
-    if 400 * bits.noise / users <= 0.2 * long or short >= 15:
+    short, long = max(1.0, sums[1] / 20 / users), max(1.0, sums[2] * 400 / 850 / users)
+    error = 400 * bits.noise / 850 / users
+    if error <= 0.2 * long or short >= 15 or long > short + 2 * error:
         return nearest(long, bits.choices)
     return nearest(short, bits.choices)
 

@@ -93,16 +93,16 @@ def add_open(
     items: Int32,
     released: Flags,
     limits: Int64,
-    unit: int,
+    units: Int64,
     first: int,
     last: int,
     sums: Int64,
 ) -> None:
-    """Add each user's number of open items, as a part of every limit: at most `unit` a user."""
+    """Add each user's number of open items, as a part of every limit: at most `units` a user."""
     for u in range(first, last):
         t = 0
         for j in range(start[u], stop[u]):
             if not released[items[j]]:
                 t += 1
         for k in range(len(limits)):
-            sums[k] += min(t, limits[k]) * unit // limits[k]
+            sums[k] += min(t, limits[k]) * units[k] // limits[k]

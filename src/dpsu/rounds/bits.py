@@ -37,16 +37,19 @@ if TYPE_CHECKING:
 SHARES = (0.04, 0.08, 0.18, 0.70)
 # What all estimates together take of the rate, where they are paid for.
 PAID = 0.01
-# Numbers of open items are summed up to these limits; the first counts users who have any.
+# Numbers of open items are summed up to these limits; the first counts users who have any. A user
+# who reaches a limit adds so many units: the larger a limit, the more its noise would matter.
 LIMITS = (1, 20, 400)
-UNIT = 1 << 10
+UNITS = (400, 400, 850)
 PURPOSE = "open items"
 # With fewer users than this many standard errors nothing is known of them.
-FEW = 8.0
+FEW = 5.0
 # A mean near its limit says that the limit cut it off.
 NEARLY = 0.75
 # A standard error of so much of the mean is good enough: caps are farther apart than that.
 CLOSE = 0.2
+# So many standard errors between two means are no accident.
+APART = 2.0
 USUAL_ITEMS = 10.0
 # Which part of the items of a user is taken to be open in each round, where nobody estimates it.
 # The rule loses least on made-up users (benchmarks/bits.py).
@@ -68,7 +71,7 @@ class BitsRounds:
     choices : tuple of float
         The soft caps among which estimates choose.
     noise : float
-        Standard deviation of the estimates, in users; 0 where nothing is estimated.
+        Standard deviation of the estimates, in units; 0 where nothing is estimated.
     """
 
     account: BitsAccount
@@ -111,7 +114,7 @@ class BitsRounds:
             if self.caps:
                 cap = self.caps[round_]
             else:
-                cap = self.estimated_cap(engine.add_open(released, LIMITS, UNIT), noise, round_)
+                cap = self.estimated_cap(engine.add_open(released, LIMITS, UNITS), noise, round_)
             curve = self.curve(round_, cap)
             weights = engine.give_units(released, curve.prices, curve.budget, round_)
             released |= flip_words(curve.chances, weights, items, key, round_)
@@ -122,7 +125,7 @@ class BitsRounds:
 
         The noise is exact and rounded; what is made of the noisy sums is post-processing.
         """
-        noisy = (sums + noise.rounded(round_, self.noise * UNIT)) / UNIT
+        noisy = sums + noise.rounded(round_, self.noise)
         return nearest_cap(mean_open(noisy.tolist(), self.noise), self.choices)
 
 
@@ -137,15 +140,19 @@ def open_noise(key: Key) -> Noise:
     return Noise(key, places, PURPOSE)
 
 
-def mean_open(noisy: list[float], noise: float) -> float:
-    """About how many open items a user has that has any, from noisy sums of parts of the limits."""
-    users = noisy[0]
-    if users < FEW * noise:
+def mean_open(noisy: list[int], noise: float) -> float:
+    """About how many open items a user has that has any, from noisy sums in units."""
+    users = noisy[0] / UNITS[0]
+    if users < FEW * noise / UNITS[0]:
         return USUAL_ITEMS
-    means = [max(1.0, total * limit / users) for total, limit in zip(noisy, LIMITS, strict=True)]
-    # The largest limit cuts off least, and is noisiest.
-    exact = LIMITS[2] * noise / users <= CLOSE * means[2]
-    return means[2] if exact or means[1] >= NEARLY * LIMITS[1] else means[1]
+    short, long = (
+        max(1.0, limit * total / unit / users)
+        for limit, total, unit in zip(LIMITS[1:], noisy[1:], UNITS[1:], strict=True)
+    )
+    # The larger limit cuts off less, and is noisier.
+    error = LIMITS[2] * noise / UNITS[2] / users
+    cut_off = short >= NEARLY * LIMITS[1] or long - short > APART * error
+    return long if cut_off or error <= CLOSE * long else short
 
 
 def nearest_cap(items: float, choices: tuple[float, ...] = CAPS) -> float:
@@ -178,10 +185,10 @@ def design_bits(
 
 
 def estimate_noise(account: BitsAccount) -> float:
-    """Standard deviation of every noisy sum, in users, so that all estimates take their part.
+    """Standard deviation of every noisy sum, in units, so that all estimates take their part.
 
-    A user adds at most 1 to each of the sums of a round, and a Gaussian look of shift mu costs
-    ``order * mu**2 / 2`` of the rate.
+    A user adds at most `UNITS` to the sums of a round, and a Gaussian look of shift mu, in standard
+    deviations, costs ``order * mu**2 / 2`` of the rate.
     """
     squared = 2.0 * PAID * account.rate / (len(SHARES) * account.order)
-    return ROUND_UP * math.sqrt(len(LIMITS) / squared)
+    return ROUND_UP * math.sqrt(sum(unit**2 for unit in UNITS) / squared)

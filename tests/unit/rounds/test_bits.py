@@ -29,7 +29,7 @@ from dpsu.rounds.bits import (
     LIMITS,
     PAID,
     SHARES,
-    UNIT,
+    UNITS,
     design_bits,
     estimate_noise,
     mean_open,
@@ -202,8 +202,8 @@ def test_rounds_and_estimates_take_one_account(epsilon: float, delta: float) -> 
         shares = sum(map(Fraction, bits.shares))
         looks = Fraction(0)
         if items is None:
-            # Sums shift by at most 1 each; a shift s of noise sigma costs order s^2 / 2 sigma^2.
-            shift = Fraction(len(LIMITS)) / Fraction(bits.noise) ** 2
+            # A shift s of noise sigma costs order s^2 / 2 sigma^2.
+            shift = sum(Fraction(unit) ** 2 for unit in UNITS) / Fraction(bits.noise) ** 2
             looks = len(bits.shares) * Fraction(account.order) * shift / 2 / Fraction(account.rate)
             assert 0.999 * PAID < looks <= PAID
         assert 0.98 < shares + looks <= 1
@@ -212,18 +212,19 @@ def test_rounds_and_estimates_take_one_account(epsilon: float, delta: float) -> 
         assert (bits.noise > 0) == (items is None) == (not bits.caps)
 
 
-def test_a_user_adds_at_most_one_to_every_sum() -> None:
+def test_a_user_adds_at_most_its_units_to_every_sum() -> None:
     rng = np.random.default_rng(4)
     for size in (0, 1, 5, 19, 20, 21, 399, 400, 401, 900):
         others = [rng.choice(900, 30, replace=False).tolist() for _ in range(3)]
         held = rng.choice(900, size, replace=False).tolist()
         released = np.isin(np.arange(900), rng.choice(900, 200, replace=False))
         engines = [sieve_probes.engine_of(users, 900) for users in ([held, *others], [[], *others])]
-        with_user, without = (engine.add_open(released, LIMITS, UNIT) for engine in engines)
+        with_user, without = (engine.add_open(released, LIMITS, UNITS) for engine in engines)
         size_left = int((~released[held]).sum()) if held else 0
-        expected = [min(size_left, limit) * UNIT // limit for limit in LIMITS]
-        assert (with_user - without).tolist() == expected
-        assert max(expected) <= UNIT
+        found = (with_user - without).tolist()
+        pairs = list(zip(LIMITS, UNITS, strict=True))
+        assert found == [min(size_left, limit) * unit // limit for limit, unit in pairs]
+        assert all(0 <= added <= unit for added, unit in zip(found, UNITS, strict=True))
 
 
 def test_estimates_have_noise_of_their_own_in_every_round(
@@ -239,23 +240,31 @@ def test_estimates_have_noise_of_their_own_in_every_round(
         return found
 
     monkeypatch.setattr(noise.Noise, "rounded", spied)
-    sums = np.array([10_000, 4_000, 600]) * UNIT
+    sums = np.array([10_000, 4_000, 600]) * 400
     assert {bits.estimated_cap(sums, open_noise(KEY), round_) for round_ in range(4)} <= set(CAPS)
     assert [round_ for round_, _, _ in drawn] == [0, 1, 2, 3]
-    assert {scale for _, scale, _ in drawn} == {bits.noise * UNIT}
+    assert {scale for _, scale, _ in drawn} == {bits.noise}
     assert len({number for _, _, numbers in drawn for number in numbers}) == 4 * len(LIMITS)
 
 
-def test_means_are_read_from_noisy_sums() -> None:
-    exact = 1e-9
-    assert mean_open([1000.0, 400.0, 20.0], exact) == pytest.approx(8.0)  # 20 * 400 / 1000
-    # The largest limit is too noisy to tell, and the smaller one cuts nothing off.
-    assert mean_open([1000.0, 400.0, 90.0], 100.0) == pytest.approx(8.0)
-    # It is noisy, but the smaller one cut the mean off.
-    assert mean_open([1000.0, 800.0, 250.0], 100.0) == pytest.approx(100.0)
-    assert mean_open([700.0, 800.0, 250.0], 100.0) == 10.0  # too few users to tell
-    assert mean_open([-50.0, 3.0, 4.0], 1.0) == 10.0
-    assert mean_open([1000.0, -30.0, -7.0], exact) == 1.0
+@pytest.mark.parametrize(
+    ("users", "short", "long", "noise", "mean"),
+    [
+        (1000, 6.0, 8.0, 1e-6, 8.0),  # without noise the larger limit is right
+        (1000, 6.0, 8.0, 20.0, 6.0),  # it is too noisy to tell, and cuts off less by accident
+        (1000, 6.0, 80.0, 20.0, 80.0),  # what it tells is no accident
+        (1000, 16.0, 18.0, 20.0, 18.0),  # the smaller limit cut the mean off
+        (90, 6.0, 80.0, 20.0, 10.0),  # too few users to tell
+        (-50, 6.0, 80.0, 1.0, 10.0),
+        (1000, -2.0, -7.0, 1e-6, 1.0),
+    ],
+)
+def test_means_are_read_from_noisy_sums(
+    users: int, short: float, long: float, noise: float, mean: float
+) -> None:
+    """`noise` is in users, for the first of the sums."""
+    sums = [400 * users, round(400 * users * short / 20), round(850 * users * long / 400)]
+    assert mean_open(sums, 400 * noise) == pytest.approx(mean, rel=1e-3)
 
 
 def test_the_nearest_cap() -> None:
@@ -267,8 +276,8 @@ def test_the_nearest_cap() -> None:
 
 
 def test_noise_of_estimates_is_small_beside_usual_numbers_of_users() -> None:
-    assert 30 < estimate_noise(bits_account(3.0, math.exp(-10))) < 70
-    assert 100 < estimate_noise(bits_account(1.0, 1e-5)) < 250
+    assert 50 < estimate_noise(bits_account(3.0, math.exp(-10))) / UNITS[0] < 100
+    assert 150 < estimate_noise(bits_account(1.0, 1e-5)) / UNITS[0] < 300
 
 
 def test_rounds_travel_as_plain_values() -> None:

@@ -28,7 +28,7 @@ from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds import BitsRounds, SieveRounds
-from dpsu.rounds.bits import LIMITS, UNIT, open_noise
+from dpsu.rounds.bits import LIMITS, UNITS, open_noise
 from dpsu.runtime import threads
 from tests.support import clusters, flat, sieve_probes
 from tests.support.databases import limited
@@ -239,7 +239,7 @@ def test_surveys_lead_every_partition_to_the_cap_of_one_machine() -> None:
         assert clusters.released(table, job, cut, 3) == expected
         users_, items, held = local.group(job.plan, intern(rows), job.key)
         sums = LocalRounds(held, users_, items, job.key).add_open(
-            np.zeros(len(items), bool), LIMITS, UNIT
+            np.zeros(len(items), bool), LIMITS, UNITS
         )
         caps.add(bits.estimated_cap(sums, open_noise(job.key), 0))
     assert len(caps) > 1
