@@ -33,7 +33,7 @@ NEGLIGIBLE = 1e-9
 WHOLE = 2.0**64
 # The search for a chance stops this close to the limit; what is lost is as little of the rate.
 CLOSE = 1e-7
-STEPS = 100
+TRIES = 100
 
 
 @njit(cache=True)
@@ -145,7 +145,7 @@ def _largest(
     low, top = 0.0, float(high - base)
     t = guess if 0.0 < guess < top else 0.5 * top
     old_t, old_use = 0.0, 0.0
-    for _ in range(STEPS):
+    for _ in range(TRIES):
         use = use_at_most(base + np.uint64(t), q, d, power, limit, price, tangents)
         if use <= 1.0:
             low = t
