@@ -18,6 +18,7 @@ import pyarrow as pa
 from dpsu.contributions.ids import Ids
 from dpsu.kernels.hashing import hash_word
 from dpsu.privacy.bits import BitsCurve, round_curve
+from dpsu.privacy.last_bits import last_curve
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds.bits import BitsRounds
@@ -65,6 +66,12 @@ def chance(curve: BitsCurve, weight: int) -> int:
     return curve.chances[min(weight, len(curve.chances) - 1)]
 
 
+def curve_of(bits: BitsRounds, round_: int, share: float, cap: float) -> BitsCurve:
+    """That of a last round where no other follows."""
+    last = round_ == len(bits.shares) - 1
+    return (last_curve if last else round_curve)(bits.account, share, cap)
+
+
 def nearest(mean: float, caps: Iterable[float]) -> float:
     """The cap nearest to 1/sqrt(mean), by ratio."""
     wanted = min(1.0, 1.0 / math.sqrt(mean))
@@ -97,7 +104,7 @@ def run(bits: BitsRounds, users: Users, key: Key) -> set[str]:
         still = {user: set(items) - released for user, items in users.items()}
         sizes = [len(items) for items in still.values()]
         cap = bits.caps[round_] if bits.caps else estimated(bits, sizes, key, round_)
-        curve = round_curve(bits.account, share, cap)
+        curve = curve_of(bits, round_, share, cap)
         weights: Counter[str] = Counter()
         for user, items in still.items():
             if items:
@@ -148,7 +155,7 @@ def _round_law(
 def _curve(bits: BitsRounds, round_: int, trap: str | None) -> BitsCurve:
     everything = trap == "one curve of share 1 for every round"
     share = 1.0 if everything else bits.shares[round_]
-    return round_curve(bits.account, share, bits.caps[round_])
+    return curve_of(bits, round_, share, bits.caps[round_])
 
 
 def _weights(

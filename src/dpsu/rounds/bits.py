@@ -23,6 +23,7 @@ from dpsu.privacy.bits import (
     usable_caps,
 )
 from dpsu.privacy.calibration import ROUND_UP
+from dpsu.privacy.last_bits import last_curve
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,17 +88,18 @@ class BitsRounds:
         return ("orders", "coins") if self.caps else ("orders", "coins", "noise")
 
     def curve(self, round_: int, cap: float) -> BitsCurve:
-        """Prices and chances of a round with this cap."""
-        return round_curve(self.account, self.shares[round_], cap)
+        """Prices and chances of a round with this cap; nothing adapts to those of the last."""
+        make = last_curve if round_ + 1 == len(self.shares) else round_curve
+        return make(self.account, self.shares[round_], cap)
 
     @property
-    def last_curve(self) -> BitsCurve:
+    def deciding_curve(self) -> BitsCurve:
         """The curve of the last round; where caps are estimated, that for users of one item."""
         return self.curve(len(self.shares) - 1, (self.caps or self.choices)[-1])
 
     def weight_needed(self, probability: float) -> float:
         """Users of one open item that suffice in the last round with this probability."""
-        curve = self.last_curve
+        curve = self.deciding_curve
         goal = probability * 2.0**WORD
         above = next(n for n, chance in enumerate(curve.chances) if chance >= goal)
         low, high = curve.chances[above - 1], curve.chances[above]

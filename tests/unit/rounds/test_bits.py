@@ -20,7 +20,8 @@ from dpsu.kernels.bits import units_for
 from dpsu.kernels.hashing import digests
 from dpsu.ledger.accounting import shift_of
 from dpsu.privacy.bits import BUDGET as WHOLE_BUDGET
-from dpsu.privacy.bits import CAPS, bits_account, prices_of, round_curve
+from dpsu.privacy.bits import CAPS, bits_account, prices_of, verify
+from dpsu.privacy.last_bits import LastCurve
 from dpsu.randomness import coins, noise
 from dpsu.randomness.coins import flip_words
 from dpsu.randomness.keys import Key, prefix
@@ -275,6 +276,15 @@ def test_the_nearest_cap() -> None:
     assert nearest_cap(100.0, (0.5, 1.0)) == 0.5
 
 
+def test_only_the_last_round_has_the_curve_of_a_last_round() -> None:
+    for items in (None, 40.0):
+        bits, _ = design_bits(1.0, 1e-5, items_per_user=items)
+        curves = [bits.curve(round_, 0.15) for round_ in range(len(bits.shares))]
+        assert [isinstance(curve, LastCurve) for curve in curves] == [False, False, False, True]
+        assert all(verify(curve, bits.account) <= 1.0 for curve in curves[:-1])
+        assert verify(curves[-1], bits.account) > 1.0
+
+
 def test_noise_of_estimates_is_small_beside_usual_numbers_of_users() -> None:
     assert 50 < estimate_noise(bits_account(3.0, math.exp(-10))) / UNITS[0] < 100
     assert 150 < estimate_noise(bits_account(1.0, 1e-5)) / UNITS[0] < 300
@@ -374,7 +384,7 @@ def test_novel_items_of_one_user_stay_hidden(size: int) -> None:
     engine = sieve_probes.engine_of([list(range(size))], size)
     shown, careless = 0.0, 0.0
     for round_ in range(len(SHARES)):
-        curve = round_curve(bits.account, bits.shares[round_], 1.0)
+        curve = bits.curve(round_, 1.0)
         given = engine.give_units(np.zeros(size, bool), curve.prices, curve.budget, round_)
         shown += sum(curve.chances[n] for n in given.tolist()) / 2**64
         careless += sum(curve.chances[max(n, 1)] for n in given.tolist()) / 2**64

@@ -62,7 +62,7 @@ class Bits(Mechanism):
             return f"{alone}, where that is usual; more where users hold more"
         from dpsu.kernels.bits import units_for
 
-        curve = design.selection.last_curve
+        curve = design.selection.deciding_curve
         size = max(1, round(self.items_per_user))
         if size == 1:
             return alone
