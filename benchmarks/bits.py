@@ -2,11 +2,11 @@
 
     python -m benchmarks.bits
 
-Popularity follows Zipf's law or that of Reddit, set sizes are log-normal or those of Reddit; all
-users are made up. `rounds.bits` takes its rule for public numbers from here. The columns: the mean
-number of open items at the beginning of each round, of users who have any, as a part of the mean of
-the first; then items released with the caps of these means, with caps from estimates that are paid
-for, and with caps from the first mean by several rules.
+All users are made up, as those on which the constants of sieve were chosen. `rounds.bits` takes its
+rule for public numbers from here. The columns: the mean number of open items at the beginning of
+each round, of users who have any, as a part of the mean of the first; how many items are released
+with the caps of these means; and as a part of it, how many are with caps from estimates that are
+paid for, and with caps from the first mean by several rules.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 import dpsu
+from benchmarks.choosing import made_up
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
@@ -28,27 +28,33 @@ from dpsu.randomness.coins import flip_words
 from dpsu.randomness.keys import Key
 from dpsu.rounds import BitsRounds
 from dpsu.rounds.bits import STILL_OPEN, nearest_cap
-from dpsu.yields.made_up import reddit_like, zipf_like
+from dpsu.yields.made_up import reddit_like
 
 RULES = {
     "rule": STILL_OPEN,
     "mean": (1.0, 1.0, 1.0, 1.0),
-    "half": (1.0, 0.5, 0.5, 0.5),
     "two thirds": (1.0, 0.67, 0.67, 0.67),
-    "falling": (1.0, 0.7, 0.6, 0.5),
+    "half": (1.0, 0.5, 0.5, 0.5),
+    "falling": (1.0, 0.5, 0.4, 0.35),
+    "third": (1.0, 0.35, 0.35, 0.35),
+    "falling below": (1.0, 0.35, 0.25, 0.2),
 }
 PRIVACY = ((3.0, math.exp(-10)), (1.0, 1e-5))
-SHAPES = (
-    (5_000, 10, 1.0), (50_000, 3, 1.0), (50_000, 10, 1.0), (50_000, 10, 1.4), (50_000, 30, 1.0),
-    (20_000, 100, 1.0), (20_000, 100, 0.7), (200_000, 10, 1.0), (10_000, 300, 1.0),
-)  # fmt: skip
 UNIT = 1 << 20
 
 
-def pairs_of(table: pa.Table) -> Pairs:
-    """Rows as a release reads them."""
+def made_up_sets() -> dict[str, Pairs]:
+    """The sets on which the constants of sieve were chosen, and one of many items per user."""
     key = Key.from_insecure_seed(0)
-    return intern(read(table, user="user", item="item", count=None, with_repeats=False, key=key))
+    table = reddit_like(60_000, seed=5)
+    rows = read(table, user="user", item="item", count=None, with_repeats=False, key=key)
+    return {
+        "Reddit-shaped": intern(rows),
+        "12 items": made_up(50_000, 12, 4),
+        "40 items": made_up(50_000, 40, 3),
+        "120 items": made_up(30_000, 120, 21),
+        "400 items": made_up(8_000, 400, 6),
+    }
 
 
 def released(bits: BitsRounds, pairs: Pairs, plan: dpsu.Plan, seed: int) -> int:
@@ -65,8 +71,8 @@ def true_means(
     users, items, held = local.group(plan, pairs, key)
     engine, out, means = LocalRounds(held, users, items, key), np.zeros(len(items), bool), []
     for round_ in range(len(bits.shares)):
-        having, total = engine.add_open(out, (1, UNIT), UNIT).tolist()
-        means.append(total / max(1, having / UNIT))
+        having, total = engine.add_open(out, (1, UNIT), (1, UNIT)).tolist()
+        means.append(total / max(1, having))
         curve = bits.curve(round_, nearest_cap(max(1.0, means[-1])))
         weights = engine.give_units(out, curve.prices, curve.budget, round_)
         out |= flip_words(curve.chances, weights, items, key, round_)
@@ -76,13 +82,9 @@ def true_means(
 def main() -> None:
     """Print one line for every shape of users and every guarantee."""
     warnings.simplefilter("ignore")
-    head = ["users", "items", "zipf", "epsilon", "open", "known", "paid", *RULES]
+    head = ["set", "items", "epsilon", "open", "known", "paid", *RULES]
     print("| " + " | ".join(head) + " |\n" + "|---:" * len(head) + "|")
-    for users, mean, zipf in (*SHAPES, (60_000, 0, 0)):
-        made = reddit_like(users, seed=2)
-        if mean:
-            made = zipf_like(users, items_per_user=mean, zipf=zipf, vocabulary=200_000, seed=2)
-        pairs = pairs_of(made)
+    for name, pairs in made_up_sets().items():
         size = len(pairs) / len(pairs.users)
         for epsilon, delta in PRIVACY:
             plan = dpsu.plan(epsilon=epsilon, delta=delta, mechanism=dpsu.Bits(items_per_user=size))
@@ -96,10 +98,8 @@ def main() -> None:
                 found.append(released(replace(bits, caps=caps), pairs, plan, 1))
             parts = ", ".join(f"{each / means[0]:.2f}" for each in means)
             shares = " | ".join(f"{each / max(1, best):.3f}" for each in found)
-            print(
-                f"| {users:,} | {size:.3g} | {zipf:g} | {epsilon:g} | {parts} | "
-                f"{best:,} | {shares} |"
-            )
+            shape = f"| {name} | {size:.3g} | {epsilon:g} |"
+            print(f"{shape} {parts} | {best:,} | {shares} |", flush=True)
 
 
 if __name__ == "__main__":

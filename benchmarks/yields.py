@@ -82,6 +82,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "sips": {"mechanism": "sips"},
     "sieve, 6 rounds": {"mechanism": "sieve", "rounds": 6},
     "sieve": {"mechanism": "sieve"},
+    "bits": {"mechanism": "bits"},
+    "bits, hints": {"mechanism": "bits", "hints": True},
     "auto, hints": {"mechanism": "auto", "hints": True},
     "auto, 2 % of the budget": {"mechanism": "auto", "budget": 0.02},
     "GW-KT, paper (not private), Reddit prior": GW_KT,
@@ -187,13 +189,14 @@ def _mechanism(row: dict[str, Any], prior: Any, users: int, pairs: int) -> Mecha
         options["prior"] = prior
     if options.get("order") == "scarce":
         options["expected_users"] = users
-    if name != dpsu.Auto.name:
-        return dpsu.mechanism(name, **options)
-    if "hints" not in options:
-        # What is paid for its estimates is charged where they are made.
-        return dpsu.Auto()
-    # As somebody would know them who knows such data, to one digit.
-    return dpsu.Auto(users=int(float(f"{users:.0e}")), items_per_user=float(f"{pairs / users:.0e}"))
+    # As somebody would know it who knows such data, to one digit.
+    size = float(f"{pairs / users:.0e}")
+    if options.pop("hints", False):
+        if name != dpsu.Auto.name:
+            return dpsu.mechanism(name, items_per_user=size, **options)
+        return dpsu.Auto(users=int(float(f"{users:.0e}")), items_per_user=size)
+    # What auto pays for its estimates is charged where they are made.
+    return dpsu.Auto() if name == dpsu.Auto.name else dpsu.mechanism(name, **options)
 
 
 def measure(

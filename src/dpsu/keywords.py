@@ -22,8 +22,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 # Classes of objects that people type, in the order in which they are defined.
 OWNERS: list[type] = []
-# Where many objects have an option, this one stands for them: it is the default.
-USUAL = "sieve"
+# Where several objects have an option, the first of these stands for them: it is the default, or it
+# chooses between mechanisms.
+USUAL = ("sieve", "auto")
 LONGEST_SHOWN = 40
 NEAR = 0.55
 # What `dpsu.plan` takes, known once it is defined.
@@ -115,7 +116,7 @@ def _place_in_plan(owner: type) -> str:
 def _owner(name: str) -> type | None:
     """The object that has this option; the usual one, if several have it."""
     having = _having(name)
-    usual = [each for each in having if getattr(each, "name", None) == USUAL]
+    usual = [each for best in USUAL for each in having if getattr(each, "name", None) == best]
     return next(iter((*usual, *having)), None)
 
 

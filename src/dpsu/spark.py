@@ -143,7 +143,8 @@ def release(
     Cost
     ----
     Two shuffles for each round of users and items: one round for count-* and weighted-*, two for
-    reroute, `rounds` for sips and sieve. Each carries about 4 bytes a pair, and some for each
+    reroute, four for bits, `rounds` for sips and sieve; three shuffles for each round of bits if it
+    estimates the number of items per user. Each carries about 4 bytes a pair, and some for each
     distinct item of a partition. Released items alone come back to the driver.
 
     Examples

@@ -14,7 +14,7 @@ from dpsu.plans.mechanisms import one_shot
 from dpsu.privacy import binomial, joint
 from dpsu.privacy.curves import TruncatedLaplace
 from tests.support import flat
-from tests.support.databases import CALIBRATED
+from tests.support.databases import CALIBRATED, limited
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_bounds_are_clopper_and_pearson(hits: int, trials: int, error: float) ->
 
 
 SHIPPED: list[dict[str, Any]] = [
-    {"mechanism": name, "calibration": calibration, "max_items": 5}
+    {"mechanism": name, "calibration": calibration, **limited(name, 5)}
     for name, calibration in CALIBRATED
     if name != "greedy"
 ] + [

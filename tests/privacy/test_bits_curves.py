@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 
 from dpsu.privacy.bits import BitsCurve, bits_account, round_curve
+from dpsu.privacy.last_bits import last_curve
 from tests.support.bit_products import (
     ONE,
     Coins,
@@ -152,6 +153,11 @@ def worst_game(
     first, second = (
         curve_of(guarantee, share, cap) for share, cap in zip(shares, caps, strict=True)
     )
+    return worst_of(first, second, epsilon)
+
+
+def worst_of(first: BitsCurve, second: BitsCurve, epsilon: float) -> float:
+    """The same for two curves."""
     replies = [
         [as_many(second, weight, units, 1.0, more)]
         for units in {len(second.prices) - 1, 8, 4}
@@ -160,10 +166,44 @@ def worst_game(
     ]
     return max(
         adaptive_divergence([as_many(first, weight, units, 1.0, more)], replies, epsilon)
-        for units in {len(first.prices) - 1, 8}
+        for units in {len(first.prices) - 1, 8, 4}
         for weight in places(first, units, 10)
         for more in (True, False)
     )
+
+
+@pytest.mark.parametrize("caps", [(1.0, 0.35), (0.35, 0.35), (0.2, 0.2), (0.5, 1.0)])
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_an_adversary_stays_within_delta_in_the_last_round(
+    share: float, caps: tuple[float, float]
+) -> None:
+    epsilon, delta = USUAL
+    account = bits_account(*USUAL)
+    first, last = round_curve(account, 1 - share, caps[0]), last_curve(account, share, caps[1])
+    assert worst_of(first, last, epsilon) <= delta
+
+
+def test_a_curve_for_the_last_round_is_not_one_for_an_earlier_round() -> None:
+    epsilon, delta = USUAL
+    account = bits_account(*USUAL)
+    first, last = (last_curve(account, share, 0.2) for share in (0.3, 0.7))
+    assert worst_of(first, last, epsilon) > 1.3 * delta
+
+
+@pytest.mark.parametrize("cap", CAPS)
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_items_of_a_last_round_alone_stay_within_delta(
+    guarantee: tuple[float, float], cap: float
+) -> None:
+    epsilon, delta = guarantee
+    curve = last_curve(bits_account(*guarantee), 1.0, cap)
+    for units in range(1, len(curve.prices)):
+        for weight, more in product(places(curve, units, 25), (True, False)):
+            cost = divergence([as_many(curve, weight, units, 1.0, more)], epsilon)
+            assert cost <= delta * (1 + SUM_ERROR)
+    rng = random.Random(f"last {guarantee} {cap}")
+    for _ in range(80):
+        assert divergence(some_items(curve, rng, 3), epsilon) <= delta * (1 + SUM_ERROR)
 
 
 def test_weights_that_accumulate_cannot_be_charged_by_the_round() -> None:

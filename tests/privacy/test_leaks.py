@@ -23,7 +23,7 @@ import pytest
 
 import dpsu
 from tests.support import flat
-from tests.support.databases import CALIBRATED
+from tests.support.databases import CALIBRATED, limited
 
 MARK = "Zzmarker"
 NUMBER = 914  # users, and a number that nothing public contains
@@ -110,7 +110,7 @@ def test_releases_say_nothing_unreleased(mechanism: str, calibration: str, witne
     if mechanism == "greedy":
         options |= {"count": "n"} | ({"allow_unproven": True} if calibration == "paper" else {})
     else:
-        options |= {"max_items": 3}
+        options |= limited(mechanism, 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = flat.release(

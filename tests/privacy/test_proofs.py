@@ -19,23 +19,27 @@ PROOFS = {proof.page.stem: proof for proof in stamp.proofs()}
 # Modules in which every function must be covered by some proof, and every class whole or by each of
 # its functions; the exceptions say why.
 PROVED = [
-    "privacy/bits", "privacy/calibration", "privacy/joint", "privacy/normal",
+    "privacy/bits", "privacy/calibration", "privacy/joint", "privacy/last_bits",
+    "privacy/normal",
     "randomness/coins", "randomness/noise",
     "contributions/bounding", "contributions/order",
     "policies/count", "policies/descent", "policies/greedy", "policies/reroute",
     "policies/weighted",
-    "rounds/boundary", "rounds/evidence", "rounds/ngrams", "rounds/sieve", "rounds/sips",
+    "rounds/bits", "rounds/boundary", "rounds/evidence", "rounds/ngrams", "rounds/sieve",
+    "rounds/sips",
     "text/domain",
     "engines/local_rounds", "engines/local_texts", "engines/cluster/conversations",
-    "engines/cluster/rounds", "engines/cluster/steps",
+    "engines/cluster/rounds", "engines/cluster/steps", "engines/cluster/surveys",
     "ledger/accounting", "pipeline", "selection",
     "plans/auto", "plans/counts",
     "plans/mechanisms/base", "plans/mechanisms/one_shot", "plans/mechanisms/count",
     "plans/mechanisms/greedy", "plans/mechanisms/ngrams", "plans/mechanisms/policy",
-    "plans/mechanisms/reroute", "plans/mechanisms/sieve", "plans/mechanisms/sips",
+    "plans/mechanisms/bits", "plans/mechanisms/reroute", "plans/mechanisms/sieve",
+    "plans/mechanisms/sips",
     "plans/mechanisms/weighted",
     "privacy/shifts",
-    "kernels/bit_curves", "kernels/gaussians", "kernels/grouping", "kernels/rounds", "kernels/steering",
+    "kernels/bit_curves", "kernels/bits", "kernels/gaussians", "kernels/grouping",
+    "kernels/rounds", "kernels/steering",
     "kernels/weights",
 ]  # fmt: skip
 PARTS = (

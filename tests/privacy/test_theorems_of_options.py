@@ -17,7 +17,7 @@ from dpsu.plans.mechanisms import MECHANISMS
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.plan import Plan
 from tests.support import flat
-from tests.support.databases import OF_PAIRS, UNPUBLISHED
+from tests.support.databases import OF_PAIRS, UNPUBLISHED, limited
 from tests.support.reference import hockey_stick
 
 # Options of a column, each as one could give it; with a prior, orders are those of the prior.
@@ -68,7 +68,7 @@ def base(row: tuple[str, str]) -> dict[str, Any]:
         options["alpha"] = 2.0
     if row == ("greedy", "paper"):
         options["allow_unproven"] = True
-    return {"max_items": 9} | options
+    return limited(options["mechanism"], 9) | options
 
 
 def theorem(row: tuple[str, str], options: dict[str, Any]) -> str:
@@ -99,8 +99,9 @@ def test_every_option_of_a_mechanism_has_its_column() -> None:
     covered = {name for options in COLUMNS.values() for option in options for name in option}
     covered |= {name for option in EVERYWHERE for name in option}
     offered = {name for kind in OF_PAIRS for name in options_of(MECHANISMS[kind])}
-    # A calibration is a row; the second carries no guarantee; `scarce` needs the third.
-    named = {"calibration", "allow_unproven", "expected_users"}
+    # A calibration is a row; the second carries no guarantee; `scarce` needs the third; the last is
+    # the one option of bits, whose theorem covers estimates and public numbers alike.
+    named = {"calibration", "allow_unproven", "expected_users", "items_per_user"}
     assert offered - covered == named
 
 

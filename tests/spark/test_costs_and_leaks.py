@@ -35,6 +35,9 @@ TURNS: list[tuple[str, dict[str, Any], int]] = [
     ("reroute", {}, 2),
     ("sips", {}, 3),
     ("sips", {"rounds": 5}, 5),
+    ("bits", {"expected_items_per_user": 5}, 4),
+    # Four rounds of three exchanges: users survey themselves before they give.
+    ("bits", {}, 6),
     ("sieve", {"rounds": 6}, 6),
     ("sieve", {}, 14),
 ]

@@ -122,6 +122,32 @@ def plain_use(curve: BitsCurve, account: BitsAccount, weight: int, units: int) -
         return max(_renyi(p, q, account.order), _renyi(q, p, account.order)) / rate
 
 
+def plain_norm(curve: BitsCurve, account: BitsAccount, weight: int, units: int) -> float:
+    """What a pair uses in the last round, by a sum over the line of complex orders, to about 1e-4.
+
+    The moments are complex powers, and the sum is over frequencies as they come.
+    """
+    p, q = chance(curve, weight + units), chance(curve, weight)
+    price = Fraction(curve.prices[units], curve.budget)
+    d = math.floor(Fraction(curve.share) * Fraction(account.sure) * price * ONE)
+    if p - q <= d:
+        return 0.0
+    a, b, a1, b1 = (x / (ONE - d) for x in (p - d, q, ONE - p, ONE - q - d))
+    order = account.order
+    middle = math.sqrt(order * (order - 1))
+    # Cells of equal mass of the Cauchy law.
+    cells = 100_000
+    omega = middle * np.tan((np.arange(cells) + 0.5) / cells * math.pi / 2)
+    s = order + 1j * omega
+    worst = -math.inf
+    for x, y, x1, y1 in ((a, b, a1, b1), (b, a, b1, a1)):
+        moments = x * np.exp((s - 1) * math.log(x / y)) + x1 * np.exp((s - 1) * math.log(x1 / y1))
+        worst = max(worst, math.log(np.mean(np.abs(moments) ** float(1 / price))))
+    line = math.log(2 * middle)
+    moment = math.log(order) - (order - 1) * math.log1p(-1 / order)
+    return worst / (curve.share * (order - 1) * account.rate + line - moment)
+
+
 def _renyi(a: Fraction, b: Fraction, order: float) -> Any:
     alpha = mpmath.mpf(order)
     moment = sum(_real(x) ** alpha * _real(y) ** (1 - alpha) for x, y in ((a, b), (1 - a, 1 - b)))

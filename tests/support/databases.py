@@ -36,7 +36,7 @@ CALIBRATED = [
     for calibration in CALIBRATIONS
     if calibration == "tight" or name not in UNPUBLISHED
 ]
-ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve")]
+ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve", "bits")]
 
 
 # Columns that nobody named.
@@ -49,9 +49,14 @@ def listed_users(rows: Rows) -> list[str]:
     return [str(user) for user in part()[0].to_pylist()]
 
 
+def limited(name: str, size: int | None) -> dict[str, int | None]:
+    """The option for so many items of a user, if the mechanism has it."""
+    return {"max_items": size} if "max_items" in options_of(MECHANISMS[name]) else {}
+
+
 def design_of(name: str, calibration: str, privacy: Privacy, max_items: int | None) -> Design:
     """What a mechanism decides."""
-    options: dict[str, Any] = {"max_items": max_items}
+    options: dict[str, Any] = dict(limited(name, max_items))
     if name not in UNPUBLISHED:
         options["calibration"] = calibration
     if name == "greedy":

@@ -127,13 +127,13 @@ class LocalRounds:
         )  # fmt: skip
 
     def add_open(
-        self, released: NDArray[np.bool_], limits: tuple[int, ...], unit: int
+        self, released: NDArray[np.bool_], limits: tuple[int, ...], units: tuple[int, ...]
     ) -> NDArray[np.int64]:
         """Sums over users of their numbers of unreleased items as parts of limits, in units."""
-        held, most = self._held, np.array(limits, np.int64)
+        held, most, whole = self._held, np.array(limits, np.int64), np.array(units, np.int64)
         return self._sum(
             lambda first, last, sums: bits.add_open(
-                held.start, held.stop, held.items, released, most, unit, first, last, sums
+                held.start, held.stop, held.items, released, most, whole, first, last, sums
             ),
             len(limits),
         )

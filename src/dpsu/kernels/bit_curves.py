@@ -24,10 +24,16 @@ Float64 = NDArray[np.float64]
 TERM_ERROR = 2.0**-48
 # What the logarithm at the end and the quotient after it may add.
 LAST_ERROR = 2.0**-49
+# The same for the balance of the two terms, for values below which it is taken as 0, and for the
+# mean over the nodes, of which the first alone contributes more than 2^-10.
+BALANCE_ERROR = 2.0**-46
+SMALLEST = 1e-290
+MEAN_ERROR = 2.0**-40
+NEGLIGIBLE = 1e-9
 WHOLE = 2.0**64
 # The search for a chance stops this close to the limit; what is lost is as little of the rate.
 CLOSE = 1e-7
-STEPS = 100
+TRIES = 100
 
 
 @njit(cache=True)
@@ -40,11 +46,68 @@ def moment_excess_at_most(part: float, rise: float, rest: float, fall: float, po
 
 
 @njit(cache=True)
-def use_at_most(p: Any, q: Any, d: Any, power: float, limit: float) -> Any:
+def spread_at_most(
+    part: float,
+    rise: float,
+    rest: float,
+    fall: float,
+    power: float,
+    price: float,
+    tangents: Float64,
+) -> Any:
+    """Upper bound of the mean of ``|M(s)/M(order)|^(1/price)`` over the line through the order.
+
+    ``M(s)`` is the moment of a pair and the line has the Cauchy law of docs/proofs/bits.md. The
+    integrand falls along the nodes whose squared half tangents these are, so the sum over the left
+    ends of cells is an upper bound; it falls with everything that is rounded down here.
+    """
+    more, less = part * math.exp(power * rise), rest * math.exp(-power * fall)
+    whole = more + less
+    balance = 4.0 * (more / whole) * (less / whole)
+    balance *= max(0.0, 1.0 - BALANCE_ERROR * (1.0 + power * (rise + fall)))
+    if balance < SMALLEST:
+        return 1.0
+    slope = math.tanh(0.5 * math.sqrt(power * (power + 1.0)) * (rise + fall)) * (1.0 - TERM_ERROR)
+    half = 0.5 / price * (1.0 - TERM_ERROR)
+    total = 0.0
+    for k in range(len(tangents)):
+        odds = slope * slope * tangents[k]
+        value = math.exp(half * math.log1p(-balance * (odds / (1.0 + odds))))
+        if value < NEGLIGIBLE:
+            total += value * (len(tangents) - k)  # the rest is no larger
+            break
+        total += value
+    return total / len(tangents) + MEAN_ERROR
+
+
+@njit(cache=True)
+def _log_moment_at_most(
+    part: float,
+    rise: float,
+    rest: float,
+    fall: float,
+    power: float,
+    price: float,
+    tangents: Float64,
+) -> Any:
+    """Upper bound of the logarithm of a moment, or of its norm if there are nodes to average at."""
+    excess = moment_excess_at_most(part, rise, rest, fall, power)
+    moment = math.log1p(max(excess, 0.0))
+    if len(tangents) == 0 or excess == math.inf:
+        return moment
+    spread = spread_at_most(part, rise, rest, fall, power, price, tangents)
+    gain = price * -math.log(min(1.0, spread))
+    return moment - gain + LAST_ERROR * (moment + gain)
+
+
+@njit(cache=True)
+def use_at_most(
+    p: Any, q: Any, d: Any, power: float, limit: float, price: float, tangents: Float64
+) -> Any:
     """What a pair uses of its limit: the worse direction, rounded up; above 1 it is too much.
 
     `p`, `q` and `d` are multiples of 2^-64 with q <= p < 1, `power` is the order less 1 and
-    `limit` is `power` times the divergence that the pair may have.
+    `limit` bounds the logarithm of the moment, or of its norm if there are tangents.
     """
     gap = p - q
     if gap <= d:
@@ -57,22 +120,33 @@ def use_at_most(p: Any, q: Any, d: Any, power: float, limit: float) -> Any:
     rise = math.log1p(t / float(q))
     fall = math.log1p(t / hidden)
     whole = WHOLE - float(d)
-    forward = moment_excess_at_most(float(p - d) / whole, rise, hidden / whole, fall, power)
-    backward = moment_excess_at_most(
-        float((zero - q) - d) / whole, fall, float(q) / whole, rise, power
+    forward = _log_moment_at_most(
+        float(p - d) / whole, rise, hidden / whole, fall, power, price, tangents
     )
-    return math.log1p(max(forward, backward, 0.0)) / limit * (1.0 + LAST_ERROR)
+    backward = _log_moment_at_most(
+        float((zero - q) - d) / whole, fall, float(q) / whole, rise, power, price, tangents
+    )
+    return max(forward, backward, 0.0) / limit * (1.0 + LAST_ERROR)
 
 
 @njit(cache=True)
-def _largest(q: Any, d: Any, power: float, limit: float, high: Any, guess: float) -> Any:
+def _largest(
+    q: Any,
+    d: Any,
+    power: float,
+    limit: float,
+    price: float,
+    tangents: Float64,
+    high: Any,
+    guess: float,
+) -> Any:
     """Nearly the largest p below `high`, which is too large, that keeps to the limit beside q."""
     base = q + d
     low, top = 0.0, float(high - base)
     t = guess if 0.0 < guess < top else 0.5 * top
     old_t, old_use = 0.0, 0.0
-    for _ in range(STEPS):
-        use = use_at_most(base + np.uint64(t), q, d, power, limit)
+    for _ in range(TRIES):
+        use = use_at_most(base + np.uint64(t), q, d, power, limit, price, tangents)
         if use <= 1.0:
             low = t
             if use > 1.0 - CLOSE:
@@ -108,18 +182,27 @@ def _certain(table: UInt64, weight: int, sure: UInt64) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def draw_curve(sure: UInt64, limits: Float64, power: float, longest: int) -> UInt64:
+def draw_curve(
+    sure: UInt64,
+    limits: Float64,
+    power: float,
+    longest: int,
+    prices: Float64,
+    tangents: Float64,
+) -> UInt64:
     """Chances of weights 0, 1, ... as large as the limits allow, as long as they are not 1.
 
     Parameters
     ----------
-    sure, limits : arrays
-        For a difference of n units: the mass that may be taken off, in 2^-64, and `power` times the
-        divergence that is allowed.
+    sure, limits, prices : arrays
+        For a difference of n units: the mass that may be taken off, in 2^-64; the logarithm that is
+        allowed, which is `power` times the divergence; and the price as a part of the budget.
     power : float
         The order less 1.
     longest : int
         Where to give up. A table of this length has no end.
+    tangents : array
+        Squared half tangents of the nodes for the last round; none for other rounds.
     """
     table = np.zeros(longest, np.uint64)
     guesses = np.zeros(len(sure), np.float64)
@@ -140,8 +223,10 @@ def draw_curve(sure: UInt64, limits: Float64, power: float, longest: int) -> UIn
                 if sure[n] < best:
                     best = sure[n]
                     binding = n
-            elif best > q and use_at_most(best, q, sure[n], power, limits[n]) > 1.0:
-                best = _largest(q, sure[n], power, limits[n], best, guesses[n])
+            elif best > q and (
+                use_at_most(best, q, sure[n], power, limits[n], prices[n], tangents) > 1.0
+            ):
+                best = _largest(q, sure[n], power, limits[n], prices[n], tangents, best, guesses[n])
                 guesses[n] = float(best - q - sure[n])
                 binding = n
         table[weight] = max(best, table[weight - 1])
@@ -149,7 +234,14 @@ def draw_curve(sure: UInt64, limits: Float64, power: float, longest: int) -> UIn
 
 
 @njit(cache=True, nogil=True)
-def worst_use(table: UInt64, sure: UInt64, limits: Float64, power: float) -> Any:
+def worst_use(
+    table: UInt64,
+    sure: UInt64,
+    limits: Float64,
+    power: float,
+    prices: Float64,
+    tangents: Float64,
+) -> Any:
     """The largest use of any pair of a curve that has these chances, and then 1 for ever."""
     length = len(table)
     worst = 0.0
@@ -158,7 +250,9 @@ def worst_use(table: UInt64, sure: UInt64, limits: Float64, power: float) -> Any
             q = table[weight]
             if weight + n < length:
                 p = table[weight + n]
-                use = math.inf if p < q else use_at_most(p, q, sure[n], power, limits[n])
+                use = math.inf
+                if p >= q:
+                    use = use_at_most(p, q, sure[n], power, limits[n], prices[n], tangents)
             else:
                 certain = q > np.uint64(0) and np.uint64(0) - q <= sure[n]
                 use = 0.0 if certain else math.inf

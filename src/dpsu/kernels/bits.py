@@ -7,13 +7,11 @@ floating-point number here: a user's prices are compared with its budget in inte
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dpsu.kernels.hashing import hash_word
+from dpsu.kernels.rounds import open_items, take_smallest
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -55,13 +53,9 @@ def give_units(
     longest = 0
     for u in range(first, last):
         longest = max(longest, stop[u] - start[u])
-    held, hashes = np.empty(longest, np.int32), np.empty(longest, np.uint64)
+    held, taken = np.empty(longest, np.int32), np.empty(longest, np.bool_)
     for u in range(first, last):
-        t = 0
-        for j in range(start[u], stop[u]):
-            if not released[items[j]]:
-                held[t] = items[j]
-                t += 1
+        t = open_items(items[start[u] : stop[u]], released, held)
         if t == 0:
             continue
         n, more = units_for(t, prices, budget)
@@ -69,20 +63,9 @@ def give_units(
             weights[held[j]] += n
         if more == 0:
             continue
+        take_smallest(held[:t], more, user_hash[u], item_hash, taken)
         for j in range(t):
-            hashes[j] = hash_word(item_hash[held[j]], user_hash[u])
-        largest = np.partition(hashes[:t], more - 1)[more - 1]
-        room = more
-        for j in range(t):
-            if hashes[j] < largest:
-                room -= 1
-        for j in range(t):
-            take: Any = hashes[j] < largest
-            # Equal hashes keep the order of items.
-            if hashes[j] == largest and room > 0:
-                take = True
-                room -= 1
-            if take:
+            if taken[j]:
                 weights[held[j]] += 1
 
 
@@ -93,16 +76,16 @@ def add_open(
     items: Int32,
     released: Flags,
     limits: Int64,
-    unit: int,
+    units: Int64,
     first: int,
     last: int,
     sums: Int64,
 ) -> None:
-    """Add each user's number of open items, as a part of every limit: at most `unit` a user."""
+    """Add each user's number of open items, as a part of every limit: at most `units` a user."""
     for u in range(first, last):
         t = 0
         for j in range(start[u], stop[u]):
             if not released[items[j]]:
                 t += 1
         for k in range(len(limits)):
-            sums[k] += min(t, limits[k]) * unit // limits[k]
+            sums[k] += min(t, limits[k]) * units[k] // limits[k]

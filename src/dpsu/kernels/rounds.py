@@ -189,6 +189,38 @@ def keep_best(
         stop[u] = end
 
 
+@njit(cache=True)
+def open_items(items: Int32, released: NDArray[np.bool_], held: Int32) -> int:
+    """Write the items that are not released to `held`, in their order; returns how many."""
+    t = 0
+    for j in range(len(items)):
+        if not released[items[j]]:
+            held[t] = items[j]
+            t += 1
+    return t
+
+
+@njit(cache=True)
+def take_smallest(
+    held: Int32, wanted: int, user_hash: Any, item_hash: Words, taken: NDArray[np.bool_]
+) -> None:
+    """Mark as many items of a user as wanted, at least one: those with the smallest hashes."""
+    hashes = np.empty(len(held), np.uint64)
+    for j in range(len(held)):
+        hashes[j] = hash_word(item_hash[held[j]], user_hash)
+    largest = np.partition(hashes, wanted - 1)[wanted - 1]
+    room = wanted
+    for j in range(len(held)):
+        taken[j] = hashes[j] < largest
+        if taken[j]:
+            room -= 1
+    for j in range(len(held)):
+        # Equal hashes keep the order of items.
+        if hashes[j] == largest and room > 0:
+            taken[j] = True
+            room -= 1
+
+
 @njit(cache=True, nogil=True)
 def share_unreleased(
     start: Int64,
@@ -207,30 +239,16 @@ def share_unreleased(
     longest = 0
     for u in range(first, last):
         longest = max(longest, stop[u] - start[u])
-    held, hashes = np.empty(longest, np.int32), np.empty(longest, np.uint64)
+    held, taken = np.empty(longest, np.int32), np.empty(longest, np.bool_)
     for u in range(first, last):
-        t = 0
-        for j in range(start[u], stop[u]):
-            if not released[items[j]]:
-                held[t] = items[j]
-                t += 1
+        t = open_items(items[start[u] : stop[u]], released, held)
         if t <= max_items:
             for j in range(t):
                 weights[held[j]] += share[t]
             continue
+        take_smallest(held[:t], max_items, user_hash[u], item_hash, taken)
         for j in range(t):
-            hashes[j] = hash_word(item_hash[held[j]], user_hash[u])
-        largest = np.partition(hashes[:t], max_items - 1)[max_items - 1]
-        room = max_items
-        for j in range(t):
-            if hashes[j] < largest:
-                room -= 1
-        for j in range(t):
-            take: Any = hashes[j] < largest
-            if hashes[j] == largest and room > 0:
-                take = True
-                room -= 1
-            if take:
+            if taken[j]:
                 weights[held[j]] += share[max_items]
 
 

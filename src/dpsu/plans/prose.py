@@ -150,12 +150,11 @@ def proofs(plan: Plan) -> dict[str, str]:
             }
         return found
     design, hints = plan.design, plan.hints
-    in_rounds = plan.rounds is not None
-    # Rounds of coins draw noise for their estimates only.
-    drawn = (in_rounds and getattr(plan.rounds, "noisy", True)) or plan.noisy_counts is not None
-    coins = not in_rounds or hasattr(plan.rounds, "noisy")
+    rests_on = getattr(plan.rounds, "rests_on", ("noise",)) if plan.rounds else ("coins",)
+    drawn = "noise" in rests_on or plan.noisy_counts is not None
     paid = hints is not None and hints.epsilon > 0.0
     orders = plan.max_items is not None or design.order is not None or not plan.mechanism.parallel
+    orders = orders or "orders" in rests_on
     policy = {} if plan.rounds is not None else {plan.policy.kind: (True, "policy")}
     wanted = {
         plan.theorem: (plan.theorem != UNPROVEN, "theorem"),
@@ -167,7 +166,7 @@ def proofs(plan: Plan) -> dict[str, str]:
         "counts": (plan.noisy_counts is not None, "counts"),
         "auto": (paid, "estimates"),
         "select": (plan.selected is not None, "choice among candidates"),
-        "coins": (coins, "exact coins"),
+        "coins": ("coins" in rests_on, "exact coins"),
         "noise": (drawn or paid, "exact noise"),
     }
     return {page: what for page, (needed, what) in wanted.items() if needed}

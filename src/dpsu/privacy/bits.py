@@ -174,7 +174,7 @@ def usable_caps(account: BitsAccount, shares: tuple[float, ...]) -> tuple[float,
     return tuple(
         cap
         for cap in CAPS
-        if _limits(prices_of(cap), BUDGET, share, account)[0][1] > 0
+        if limits_of(prices_of(cap), BUDGET, share, account)[0][1] > 0
         and DEVIATIONS * deviation * STEPS / cap <= LONGEST
     )
 
@@ -201,17 +201,19 @@ def round_curve(account: BitsAccount, share: float, cap: float) -> BitsCurve:
     ----------
     docs/proofs/bits.md
     """
+    import numpy as np
+
     from dpsu.kernels.bit_curves import draw_curve
 
     prices = prices_of(cap)
-    sure, limits = _limits(prices, BUDGET, share, account)
+    sure, limits = limits_of(prices, BUDGET, share, account)
     if sure[1] == 0:
         raise ParameterError("bits needs a larger delta: 64 bits cannot tell the chances apart")
-    table = draw_curve(sure, limits, account.order - 1.0, LONGEST)
+    none = np.zeros(0)
+    table = draw_curve(sure, limits, account.order - 1.0, LONGEST, np.zeros(len(prices)), none)
     if len(table) == LONGEST:
         raise ParameterError("bits needs a larger epsilon or delta: its tables become too long")
-    chances = (*table.tolist(), CERTAIN)
-    curve = BitsCurve(cap, share, prices, BUDGET, chances)
+    curve = BitsCurve(cap, share, prices, BUDGET, (*table.tolist(), CERTAIN))
     if not verify(curve, account) <= 1.0:
         raise RuntimeError("a curve of bits did not pass its check; please report this")
     return curve
@@ -234,14 +236,15 @@ def verify(curve: BitsCurve, account: BitsAccount) -> float:
 
     from dpsu.kernels.bit_curves import worst_use
 
-    if not (_well_formed(curve) and _sane(account)):
+    if not (is_well_formed(curve) and is_sane(account)):
         return math.inf
-    sure, limits = _limits(curve.prices, curve.budget, curve.share, account)
+    sure, limits = limits_of(curve.prices, curve.budget, curve.share, account)
     table = np.array(curve.chances[:-1], np.uint64)
-    return float(worst_use(table, sure, limits, account.order - 1.0))
+    unused = np.zeros(len(sure)), np.zeros(0)
+    return float(worst_use(table, sure, limits, account.order - 1.0, *unused))
 
 
-def _limits(
+def limits_of(
     prices: tuple[int, ...], budget: int, share: float, account: BitsAccount
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
     """For every number of units, rounded down: the mass to take off, and the limit of moments."""
@@ -261,7 +264,8 @@ def _limits(
     return np.array(sure, np.uint64), np.array(limits, np.float64)
 
 
-def _well_formed(curve: BitsCurve) -> bool:
+def is_well_formed(curve: BitsCurve) -> bool:
+    """Whether prices rise, chances never fall, and both begin and end as the theorem demands."""
     prices, chances = curve.prices, curve.chances
     return (
         0.0 < curve.share <= 1.0
@@ -277,7 +281,8 @@ def _well_formed(curve: BitsCurve) -> bool:
     )
 
 
-def _sane(account: BitsAccount) -> bool:
+def is_sane(account: BitsAccount) -> bool:
+    """Whether the numbers of an account are in the ranges for which roundings are proved."""
     return (
         1.0 < account.order < 2.0**53 and 0.0 < account.rate < math.inf and 0.0 < account.sure < 0.5
     )

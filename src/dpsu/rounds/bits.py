@@ -23,6 +23,7 @@ from dpsu.privacy.bits import (
     usable_caps,
 )
 from dpsu.privacy.calibration import ROUND_UP
+from dpsu.privacy.last_bits import last_curve
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,26 +31,30 @@ if TYPE_CHECKING:
 
     from dpsu.contributions.ids import Ids
     from dpsu.randomness.keys import Key
+    from dpsu.randomness.noise import Noise
     from dpsu.rounds.protocols import RoundEngine
 
 # Chosen on research data together with the number of rounds; any shares that add up to 1 are safe.
 SHARES = (0.04, 0.08, 0.18, 0.70)
 # What all estimates together take of the rate, where they are paid for.
 PAID = 0.01
-# Numbers of open items are summed up to these limits; the first counts users who have any.
+# Numbers of open items are summed up to these limits; the first counts users who have any. A user
+# who reaches a limit adds so many units: the larger a limit, the more its noise would matter.
 LIMITS = (1, 20, 400)
-UNIT = 1 << 10
+UNITS = (400, 400, 850)
 PURPOSE = "open items"
 # With fewer users than this many standard errors nothing is known of them.
-FEW = 8.0
+FEW = 5.0
 # A mean near its limit says that the limit cut it off.
 NEARLY = 0.75
 # A standard error of so much of the mean is good enough: caps are farther apart than that.
 CLOSE = 0.2
+# So many standard errors between two means are no accident.
+APART = 2.0
 USUAL_ITEMS = 10.0
 # Which part of the items of a user is taken to be open in each round, where nobody estimates it.
-# The rule loses least where it loses most, on made-up users (benchmarks/bits.py).
-STILL_OPEN = (1.0, 0.67, 0.67, 0.67)
+# The rule loses least on made-up users (benchmarks/bits.py).
+STILL_OPEN = (1.0, 0.5, 0.4, 0.35)
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class BitsRounds:
     choices : tuple of float
         The soft caps among which estimates choose.
     noise : float
-        Standard deviation of the estimates, in users; 0 where nothing is estimated.
+        Standard deviation of the estimates, in units; 0 where nothing is estimated.
     """
 
     account: BitsAccount
@@ -78,22 +83,23 @@ class BitsRounds:
     kind: ClassVar[str] = "bits"
 
     @property
-    def noisy(self) -> bool:
-        """Whether there is noise anywhere: in estimates only."""
-        return not self.caps
+    def rests_on(self) -> tuple[str, ...]:
+        """The proof pages of what rounds draw and hash; there is noise in estimates only."""
+        return ("orders", "coins") if self.caps else ("orders", "coins", "noise")
 
     def curve(self, round_: int, cap: float) -> BitsCurve:
-        """Prices and chances of a round with this cap."""
-        return round_curve(self.account, self.shares[round_], cap)
+        """Prices and chances of a round with this cap; nothing adapts to those of the last."""
+        make = last_curve if round_ + 1 == len(self.shares) else round_curve
+        return make(self.account, self.shares[round_], cap)
 
     @property
-    def last_curve(self) -> BitsCurve:
+    def deciding_curve(self) -> BitsCurve:
         """The curve of the last round; where caps are estimated, that for users of one item."""
         return self.curve(len(self.shares) - 1, (self.caps or self.choices)[-1])
 
     def weight_needed(self, probability: float) -> float:
         """Users of one open item that suffice in the last round with this probability."""
-        curve = self.last_curve
+        curve = self.deciding_curve
         goal = probability * 2.0**WORD
         above = next(n for n, chance in enumerate(curve.chances) if chance >= goal)
         low, high = curve.chances[above - 1], curve.chances[above]
@@ -105,41 +111,50 @@ class BitsRounds:
 
         from dpsu.randomness.coins import flip_words
 
-        released = np.zeros(len(items), bool)
+        released, noise = np.zeros(len(items), bool), open_noise(key)
         for round_ in range(len(self.shares)):
             if self.caps:
                 cap = self.caps[round_]
             else:
-                cap = self.estimated_cap(engine.add_open(released, LIMITS, UNIT), key, round_)
+                cap = self.estimated_cap(engine.add_open(released, LIMITS, UNITS), noise, round_)
             curve = self.curve(round_, cap)
             weights = engine.give_units(released, curve.prices, curve.budget, round_)
             released |= flip_words(curve.chances, weights, items, key, round_)
         return released
 
-    def estimated_cap(self, sums: NDArray[np.int64], key: Key, round_: int) -> float:
+    def estimated_cap(self, sums: NDArray[np.int64], noise: Noise, round_: int) -> float:
         """The cap of a round, from sums over all users of parts of the limits, in units.
 
         The noise is exact and rounded; what is made of the noisy sums is post-processing.
         """
-        import pyarrow as pa
-
-        from dpsu.contributions.ids import Ids
-        from dpsu.randomness.noise import Noise
-
-        places = Ids(pa.array([f"{limit}" for limit in LIMITS], pa.large_string()))
-        noisy = (sums + Noise(key, places, PURPOSE).rounded(round_, self.noise * UNIT)) / UNIT
+        noisy = sums + noise.rounded(round_, self.noise)
         return nearest_cap(mean_open(noisy.tolist(), self.noise), self.choices)
 
 
-def mean_open(noisy: list[float], noise: float) -> float:
-    """About how many open items a user has that has any, from noisy sums of parts of the limits."""
-    users = noisy[0]
-    if users < FEW * noise:
+def open_noise(key: Key) -> Noise:
+    """The noise of the estimates of all rounds, one number for each limit."""
+    import pyarrow as pa
+
+    from dpsu.contributions.ids import Ids
+    from dpsu.randomness.noise import Noise
+
+    places = Ids(pa.array([f"{limit}" for limit in LIMITS], pa.large_string()))
+    return Noise(key, places, PURPOSE)
+
+
+def mean_open(noisy: list[int], noise: float) -> float:
+    """About how many open items a user has that has any, from noisy sums in units."""
+    users = noisy[0] / UNITS[0]
+    if users < FEW * noise / UNITS[0]:
         return USUAL_ITEMS
-    means = [max(1.0, total * limit / users) for total, limit in zip(noisy, LIMITS, strict=True)]
-    # The largest limit cuts off least, and is noisiest.
-    exact = LIMITS[2] * noise / users <= CLOSE * means[2]
-    return means[2] if exact or means[1] >= NEARLY * LIMITS[1] else means[1]
+    short, long = (
+        max(1.0, limit * total / unit / users)
+        for limit, total, unit in zip(LIMITS[1:], noisy[1:], UNITS[1:], strict=True)
+    )
+    # The larger limit cuts off less, and is noisier.
+    error = LIMITS[2] * noise / UNITS[2] / users
+    cut_off = short >= NEARLY * LIMITS[1] or long - short > APART * error
+    return long if cut_off or error <= CLOSE * long else short
 
 
 def nearest_cap(items: float, choices: tuple[float, ...] = CAPS) -> float:
@@ -162,8 +177,8 @@ def design_bits(
         raise ParameterError(
             "bits has no coins that are fine enough for this guarantee; raise {epsilon} or "
             "{delta}, or choose sieve",
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=...,
+            delta=...,
         )
     if items_per_user is None:
         return BitsRounds(account, shares, (), choices, estimate_noise(account)), split
@@ -172,10 +187,10 @@ def design_bits(
 
 
 def estimate_noise(account: BitsAccount) -> float:
-    """Standard deviation of every noisy sum, in users, so that all estimates take their part.
+    """Standard deviation of every noisy sum, in units, so that all estimates take their part.
 
-    A user adds at most 1 to each of the sums of a round, and a Gaussian look of shift mu costs
-    ``order * mu**2 / 2`` of the rate.
+    A user adds at most `UNITS` to the sums of a round, and a Gaussian look of shift mu, in standard
+    deviations, costs ``order * mu**2 / 2`` of the rate.
     """
     squared = 2.0 * PAID * account.rate / (len(SHARES) * account.order)
-    return ROUND_UP * math.sqrt(len(LIMITS) / squared)
+    return ROUND_UP * math.sqrt(sum(unit**2 for unit in UNITS) / squared)

@@ -50,7 +50,7 @@ class RoundEngine(Protocol):
         """Sum over users of equal units to all of their unreleased items, within the budget."""
 
     def add_open(
-        self, released: NDArray[np.bool_], limits: tuple[int, ...], unit: int
+        self, released: NDArray[np.bool_], limits: tuple[int, ...], units: tuple[int, ...]
     ) -> NDArray[np.int64]:
         """Sums over users of their numbers of unreleased items as parts of limits, in units."""
 

@@ -107,6 +107,8 @@ PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
     [
         ({}, {"sieve", "orders", "noise"}),
         ({"mechanism": "sips"}, {"sips", "noise"}),
+        ({"mechanism": "bits"}, {"bits", "orders", "coins", "noise"}),
+        ({"mechanism": dpsu.Bits(items_per_user=9)}, {"bits", "orders", "coins"}),
         ({"mechanism": "greedy"}, {"optimal", "greedy", "orders", "coins"}),
         ({"mechanism": dpsu.Greedy(alpha=3)}, {"truncated-laplace", "greedy", "orders", "coins"}),
         ({"mechanism": dpsu.Greedy(prior={"a": 1})}, {"optimal", "greedy", "public", "orders"}),
@@ -136,7 +138,7 @@ def test_plans_name_every_proof_they_rest_on(options: dict[str, Any], pages: set
         ("text", plan.text is not None),
         ("public", plan.public_items is not None or plan.prior is not None),
         ("min-users", plan.min_users is not None),
-        ("coins", plan.rounds is None),
+        ("coins", plan.rounds is None or plan.name == "bits"),
     ):
         assert (page in found) == there
     assert not {"select", "auto"} & found

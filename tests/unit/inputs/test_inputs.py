@@ -26,7 +26,7 @@ from dpsu.contributions.interning import intern
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
 from tests.support import flat
-from tests.support.databases import OF_PAIRS
+from tests.support.databases import OF_PAIRS, limited
 
 KEY = Key.from_insecure_seed(0)
 
@@ -130,7 +130,7 @@ UNTYPED = {
 
 
 def options_of(mechanism: str) -> dict[str, Any]:
-    return {} if mechanism == "greedy" else {"max_items": 6}
+    return {} if mechanism == "greedy" else dict(limited(mechanism, 6))
 
 
 @pytest.mark.parametrize("kind", ["text", "int"])
@@ -266,7 +266,7 @@ def test_public_items_come_out_whoever_holds_them(mechanism: str) -> None:
     data = {u: ["everybody's", f"own {u}"] for u in range(20)}
     for more in ([], ["one user's"]):
         data[7] = ["everybody's", "own 7", *more]
-        result = dpsu.release(data, epsilon=1, delta=1e-9, mechanism=dpsu.mechanism(mechanism, max_items=2), public_items=known, insecure_seed=1)  # fmt: skip
+        result = dpsu.release(data, epsilon=1, delta=1e-9, mechanism=dpsu.mechanism(mechanism, **limited(mechanism, 2)), public_items=known, insecure_seed=1)  # fmt: skip
         assert result.items == tuple(sorted(known))
 
 

@@ -41,7 +41,8 @@ JOINT: list[dict[str, Any]] = [
 ]  # fmt: skip
 OTHERS: list[dict[str, Any]] = [
     {"mechanism": "greedy"}, {"mechanism": "policy-laplace"}, {"mechanism": "weighted-laplace"},
-    {"mechanism": "count-laplace", "max_items": 3},
+    {"mechanism": "count-laplace", "max_items": 3}, {"mechanism": "bits"},
+    {"mechanism": "bits", "expected_items_per_user": 5},
     {"mechanism": "auto", "expected_items_per_user": 1},
 ]  # fmt: skip
 

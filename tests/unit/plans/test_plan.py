@@ -15,10 +15,10 @@ import dpsu
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
 from tests.support import flat
-from tests.support.databases import CALIBRATED
+from tests.support.databases import CALIBRATED, limited
 
 EVERY: list[dict[str, Any]] = [
-    {"mechanism": name, "calibration": calibration, "max_items": size}
+    {"mechanism": name, "calibration": calibration, **limited(name, size)}
     for name, calibration in CALIBRATED
     for size in (1, 50)
     if (name, calibration) != ("greedy", "paper") and "max_items" in options_of(MECHANISMS[name])

@@ -141,12 +141,12 @@ def test_the_check_is_the_theorem_in_plain_numbers(cap: float, share: float) -> 
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
 def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: float) -> None:
     from dpsu.kernels.bit_curves import use_at_most
-    from dpsu.privacy.bits import _limits
+    from dpsu.privacy.bits import limits_of
 
     made = bits_account(epsilon, delta)
     for cap, share in ((0.03, 0.04), (0.1, 0.18), (0.5, 0.7)):
         curve = round_curve(made, share, cap)
-        sure, limits = _limits(curve.prices, curve.budget, share, made)
+        sure, limits = limits_of(curve.prices, curve.budget, share, made)
         last = len(curve.chances) - 1
         for units in (1, 2, 5, len(curve.prices) - 1):
             # Both ends, where chances are tiny or nearly certain, and all between.
@@ -154,7 +154,9 @@ def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: fl
                 last - units - k for k in range(1, 5)
             }:
                 p, q = (np.uint64(curve.chances[w]) for w in (weight + units, weight))
-                use = use_at_most(p, q, sure[units], made.order - 1.0, limits[units])
+                use = use_at_most(
+                    p, q, sure[units], made.order - 1.0, limits[units], 0.0, np.zeros(0)
+                )
                 plain = plain_use(curve, made, weight, units)
                 assert plain <= use <= plain * (1 + 1e-8) + 1e-9
 

@@ -22,6 +22,7 @@ from dpsu.plans import counts
 from dpsu.privacy.curves import Gaussian
 from dpsu.randomness import coins, noise
 from dpsu.randomness.keys import Key, prefix, sized
+from dpsu.rounds import bits
 from dpsu.rounds.ngrams import HOW_MANY, WHICH
 from tests.support import flat
 
@@ -189,6 +190,7 @@ COUNTED: dict[str, Any] = {"epsilon": 8, "delta": 0.1, "insecure_seed": 3, "coun
 RELEASES: dict[str, tuple[set[str], Callable[[], dpsu.Release]]] = {
     "sieve": ({"run", "count"}, lambda: flat.release(HELD, **COUNTED)),
     "sips": ({"run", "count"}, lambda: flat.release(HELD, mechanism="sips", **COUNTED)),
+    "bits": ({"run", "count"}, lambda: flat.release(HELD, mechanism="bits", **COUNTED)),
     "policy": (
         {"run", "count"},
         lambda: flat.release(HELD, mechanism="policy-gaussian", max_items=3, **COUNTED),
@@ -233,10 +235,10 @@ def test_no_two_draws_of_a_release_share_their_randomness(
 
 
 def test_purposes_differ() -> None:
-    drawn_by_item = [noise.PURPOSE, counts.PURPOSE, estimates.PURPOSE]
+    drawn_by_item = [noise.PURPOSE, counts.PURPOSE, estimates.PURPOSE, bits.PURPOSE]
     purposes = [
         *drawn_by_item, *(noise.MORE + purpose for purpose in drawn_by_item), coins.PURPOSE,
-        HOW_MANY, WHICH, "salt", "repetitions", "candidate", "key of run", "key of final",
+        coins.TABLE_PURPOSE, HOW_MANY, WHICH, "salt", "repetitions", "candidate", "key of run", "key of final",
         "listed user",
     ]  # fmt: skip
     assert len(set(purposes)) == len(purposes)
@@ -252,6 +254,7 @@ def test_noise_of_counts_is_independent_of_what_chose_the_items() -> None:
         "counts": counts.design_counts(1.0, 1e-5, 30).noise(items, key),
         "estimates": noise.Noise(key, items, estimates.PURPOSE).rounded(0, 20.0),
         "coins": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key),
+        "coins of a table": coins.flip_words((0, 2**63, 2**64), ones >> 10, items, key, 0),
         "coins of the next round": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key, 1),
     } | {f"evidence of round {k}": evidence.rounded(k, 20.0) for k in range(6)}
     correlated = np.corrcoef([values.astype(np.float64) for values in drawn.values()])

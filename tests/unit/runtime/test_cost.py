@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from tests.support.databases import OF_PAIRS
+from tests.support.databases import OF_PAIRS, limited
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
@@ -38,7 +38,7 @@ def release(path: Path, mechanism: str) -> None:
         path,
         epsilon=1,
         delta=1e-5,
-        mechanism=dpsu.mechanism(mechanism, max_items=100),
+        mechanism=dpsu.mechanism(mechanism, **limited(mechanism, 100)),
         insecure_seed=1,
     )
 

@@ -35,7 +35,7 @@ from dpsu.yields.expected import (
 )
 from dpsu.yields.made_up import zipf_like
 from tests.support import flat
-from tests.support.databases import OF_PAIRS
+from tests.support.databases import OF_PAIRS, limited
 
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
 
@@ -151,7 +151,7 @@ def test_a_forecast_is_close_to_real_runs_on_the_same_users(seen: dpsu.Forecast)
         plan = dpsu.plan(
             epsilon=1,
             delta=1e-6,
-            mechanism=dpsu.mechanism(point.mechanism, max_items=point.max_items),
+            mechanism=dpsu.mechanism(point.mechanism, **limited(point.mechanism, point.max_items)),
         )
         runs = [len(local.run(plan, pairs, Key.from_insecure_seed(seed))[1]) for seed in range(24)]
         assert point.error is not None

@@ -24,7 +24,7 @@ from dpsu.randomness.coins import flip_coins, flip_words
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds.account import Limits
-from dpsu.rounds.bits import LIMITS, UNIT, BitsRounds
+from dpsu.rounds.bits import LIMITS, UNITS, BitsRounds, open_noise
 from dpsu.rounds.evidence import Evidence, Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds
 from dpsu.rounds.sips import SipsRounds
@@ -173,11 +173,11 @@ class BitsConversation:
 
     def survey(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.int64]:
         """Sums over some users, of which all users together make an estimate."""
-        return engine.add_open(self._released(engine, replies), LIMITS, UNIT)
+        return engine.add_open(self._released(engine, replies), LIMITS, UNITS)
 
     def estimate(self, round_number: int, sums: NDArray[np.int64], key: Key) -> float:
         """The cap of a round, from the sums over all users."""
-        return self.bits.estimated_cap(sums, key, round_number)
+        return self.bits.estimated_cap(sums, open_noise(key), round_number)
 
     def knowing(self, round_number: int, cap: float) -> BitsConversation:
         """The conversation in this round, for which this cap was found."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dpsu.options import option
 from dpsu.plans.mechanisms.base import MAX_USERS, Design, Mechanism
 from dpsu.privacy.guarantee import Privacy
-from dpsu.rounds.bits import PAID, design_bits
+from dpsu.rounds.bits import PAID, UNITS, design_bits
 
 if TYPE_CHECKING:
     from dpsu.inputs.columns import Items
@@ -48,7 +48,7 @@ class Bits(Mechanism):
         account = f"Renyi order {bits.account.order:.4g}, rate {bits.account.rate:.4g}"
         facts = [("bounding", "all items of a user count"), ("account", account)]
         if not bits.caps:
-            paid = f"sums with noise scale {bits.noise:.4g} users in every round"
+            paid = f"numbers of users with noise scale {bits.noise / UNITS[0]:.4g} in every round"
             facts.append(("estimates", f"{PAID:.0%} of the rate; {paid}"))
         for number, share in enumerate(bits.shares, 1):
             cap = f"soft cap {bits.caps[number - 1]:g}" if bits.caps else "soft cap as estimated"
@@ -62,7 +62,7 @@ class Bits(Mechanism):
             return f"{alone}, where that is usual; more where users hold more"
         from dpsu.kernels.bits import units_for
 
-        curve = design.selection.last_curve
+        curve = design.selection.deciding_curve
         size = max(1, round(self.items_per_user))
         if size == 1:
             return alone

@@ -66,9 +66,10 @@ def series_of(names: Sequence[tuple[str, str]], planned: str | None = None) -> l
     seen: dict[str, int] = {}
     made = []
     for name, mechanism in names:
-        turn = seen.get(mechanism, 0) + ("laplace" in mechanism)
+        around, color = divmod(order.index(mechanism), COLORS)
+        # There are more mechanisms than colors.
+        turn = seen.get(mechanism, 0) + ("laplace" in mechanism) + 2 * around
         seen[mechanism] = seen.get(mechanism, 0) + 1
-        color = order.index(mechanism) % COLORS
         made.append(Series(name, color, DASHES[turn % len(DASHES)], name == planned))
     return made
 

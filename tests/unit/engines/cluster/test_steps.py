@@ -17,8 +17,8 @@ from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.cluster.conversations import conversation_of
-from dpsu.engines.cluster.messages import GIVEN, REPLY, arrived, pack, sent, unpack
-from dpsu.engines.cluster.rounds import Answer, Ask
+from dpsu.engines.cluster.messages import GIVEN, REPLY, SURVEY, arrived, pack, sent, unpack
+from dpsu.engines.cluster.rounds import Answer, Ask, steps_of
 from dpsu.engines.cluster.steps import FAILED, AddNoise, Count, Guarded, Job, SendRows
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.engines.spark.query import refuse_what_spark_cannot
@@ -27,9 +27,11 @@ from dpsu.inputs.reading import read
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
-from dpsu.rounds import SieveRounds
+from dpsu.rounds import BitsRounds, SieveRounds
+from dpsu.rounds.bits import LIMITS, UNITS, open_noise
 from dpsu.runtime import threads
 from tests.support import clusters, flat, sieve_probes
+from tests.support.databases import limited
 
 # Policies whose users look at what those before them gave.
 IN_TURN = ("greedy", "l1-descent", "l2-descent")
@@ -210,7 +212,57 @@ def test_lost_and_strange_messages_are_noticed() -> None:
         list(Ask(job, conversation, 2)(iter(list(sent(kept)))))
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sips", "reroute"])
+def surveyed_job(seed: int, table: pa.Table, partitions: int) -> Job:
+    """Bits with less noise than is paid for, so that small data have an influence on the cap."""
+    job = job_of(seed, table, partitions, mechanism="bits")
+    bits = job.plan.selection
+    assert isinstance(bits, BitsRounds)
+    design = replace(job.plan.design, selection=replace(bits, noise=bits.noise / 20))
+    return replace(job, plan=replace(job.plan, design=design))
+
+
+def test_surveys_lead_every_partition_to_the_cap_of_one_machine() -> None:
+    rng, cut = np.random.default_rng(6), random.Random(6)
+    caps = set()
+    for seed in range(6):
+        users = 400 if seed % 2 else 60
+        table = clusters.random_table(rng, KINDS[seed % 4], users=users)
+        job = surveyed_job(seed, table, int(rng.integers(2, 6)))
+        bits = job.plan.selection
+        assert isinstance(bits, BitsRounds)
+        rows = read(table, user="user", item="item", count=None, with_repeats=False, key=job.key)
+        expected = local.run(job.plan, intern(rows), job.key).to_pylist()
+        assert clusters.released(table, job, cut, 3) == expected
+        users_, items, held = local.group(job.plan, intern(rows), job.key)
+        sums = LocalRounds(held, users_, items, job.key).add_open(
+            np.zeros(len(items), bool), LIMITS, UNITS
+        )
+        caps.add(bits.estimated_cap(sums, open_noise(job.key), 0))
+    assert len(caps) > 1
+
+
+def test_a_lost_survey_is_noticed() -> None:
+    """A partition that misses one would make its users pay by another list of prices."""
+    # A third of these users is too few for an estimate, and all of them hold one item each.
+    table = pa.table({"user": list(range(14)), "item": [user % 3 for user in range(14)]})
+    job, cut = surveyed_job(2, table, 3), random.Random(1)
+    conversation = conversation_of(job.plan)
+    assert conversation is not None
+    survey, ask, answer = steps_of(job, job, conversation)[:3]
+    received = list(SendRows(job)(iter(table.to_batches())))
+    surveyed = list(arrived(survey(iter(received))))
+    own = [m for m in surveyed if m.kind == SURVEY and m.to == 0]
+    assert sorted(m.sender for m in own) == [0, 1, 2]
+    whole = list(ask(iter(list(sent(surveyed)))))
+    assert list(answer(iter(clusters.shuffled(whole, 1, cut)[0])))
+    # Only what partition 0 hears is lost, so that the others go on by the right number.
+    fewer = [m for m in surveyed if m not in own] + own[:1]
+    wrong = list(ask(iter(list(sent(fewer)))))
+    with pytest.raises(AssertionError, match="lost or misled"):
+        list(answer(iter(clusters.shuffled(wrong, 1, cut)[0])))
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sips", "reroute", "bits"])
 def test_too_many_users_are_refused_over_all_partitions(mechanism: str) -> None:
     table = pa.table({"user": list(range(50)), "item": ["a"] * 50})
     job = job_of(1, table, 5, mechanism=mechanism)
@@ -260,11 +312,11 @@ def test_partitions_are_even_and_depend_on_the_key() -> None:
 def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
     """In parts they would act in turn in every part for itself."""
     texts = {"text": "body"} if name == "ngrams" else {}
-    plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, max_items=5, **texts)
+    plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, **limited(name, 5), **texts)
     in_turn = isinstance(plan.selection, OneShot) and plan.policy.kind in IN_TURN
     assert plan.mechanism.parallel == (not in_turn and name != "ngrams")
     if plan.mechanism.parallel:
         refuse_what_spark_cannot(plan)
-        plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, max_items=5, text="body")
+        plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, **limited(name, 5), text="body")
     with pytest.raises(dpsu.ParameterError, match="Spark"):
         refuse_what_spark_cannot(plan)

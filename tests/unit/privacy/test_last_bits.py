@@ -1,0 +1,141 @@
+"""The last round of bits: its curve, its check and what sets it apart from other rounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpsu.kernels.bit_curves import use_at_most
+from dpsu.privacy.bits import CAPS, CERTAIN, BitsAccount, bits_account, round_curve, verify
+from dpsu.privacy.last_bits import (
+    CELLS,
+    FEW_CELLS,
+    LONG,
+    LastCurve,
+    difference_at_least,
+    last_curve,
+    last_limits_of,
+    tangents_of,
+    verify_last,
+)
+from tests.support.bit_products import plain_norm
+from tests.unit.privacy.test_bits import GUARANTEES, account, weight_at, with_chance
+
+SHARE = 0.7
+
+
+@pytest.mark.parametrize("cap", CAPS)
+@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES[1:])
+def test_every_last_curve_passes_and_is_no_worse(epsilon: float, delta: float, cap: float) -> None:
+    made = bits_account(epsilon, delta)
+    last, other = last_curve(made, SHARE, cap), round_curve(made, SHARE, cap)
+    assert 1.0 - 1e-6 <= verify_last(last, made) <= 1.0
+    assert weight_at(last, 0.5) <= weight_at(other, 0.5)
+
+
+def test_long_tables_have_coarser_cells_and_pass() -> None:
+    made = bits_account(*GUARANTEES[0])
+    curve = last_curve(made, SHARE, 0.1)
+    assert len(curve.chances) > LONG
+    assert verify_last(curve, made) <= 1.0 < verify(curve, made)
+
+
+@pytest.mark.parametrize(("cap", "gain"), [(0.05, 0.09), (0.1, 0.08), (0.2, 0.06), (0.5, 0.02)])
+def test_the_last_round_needs_less_weight(cap: float, gain: float) -> None:
+    last, other = (
+        weight_at(make(account(), SHARE, cap), 0.5) for make in (last_curve, round_curve)
+    )
+    assert gain < 1 - last / other < gain + 0.02
+
+
+def test_a_curve_for_the_last_round_is_refused_before_it() -> None:
+    for cap in (0.05, 0.2, 0.5):
+        assert verify(last_curve(account(), SHARE, cap), account()) > 1.2
+    assert not isinstance(round_curve(account(), SHARE, 0.2), LastCurve)
+
+
+def uses(made: BitsAccount, curve: LastCurve, cells: int) -> list[tuple[float, float]]:
+    """What pairs use here and there, and what a plain sum says."""
+    sure, limits, parts = last_limits_of(curve.prices, curve.budget, curve.share, made)
+    nodes = tangents_of(cells)
+    last = len(curve.chances) - 1
+    found = []
+    for units in (1, 3, 8, len(curve.prices) - 1):
+        for weight in {1, units, *range(4, last - units, last // 9), last - units - 1}:
+            p, q = (np.uint64(curve.chances[w]) for w in (weight + units, weight))
+            power = made.order - 1.0
+            use = use_at_most(p, q, sure[units], power, limits[units], parts[units], nodes)
+            found.append((use, max(0.0, plain_norm(curve, made, weight, units))))
+    return found
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES[1:])
+@pytest.mark.parametrize("cap", [0.1, 0.35])
+def test_pairs_of_the_last_round_agree_with_a_sum_over_complex_orders(
+    epsilon: float, delta: float, cap: float
+) -> None:
+    made = bits_account(epsilon, delta)
+    curve = last_curve(made, SHARE, cap)
+    fine, coarse = uses(made, curve, CELLS), uses(made, curve, FEW_CELLS)
+    for (use, plain), (coarse_use, _) in zip(fine, coarse, strict=True):
+        # Left ends of cells bound the sum, and do not exceed it by much.
+        assert plain - 2e-4 <= use <= plain + 0.05
+        assert use <= coarse_use
+
+
+def test_with_many_cells_the_bound_is_the_sum() -> None:
+    curve = last_curve(account(), SHARE, 0.2)
+    for use, plain in uses(account(), curve, 4000):
+        assert use == pytest.approx(plain, abs=1e-3)
+
+
+@pytest.mark.parametrize("order", [1.001, 1.5, 5.6, 238.0, 1e6])
+def test_what_the_line_charges_is_rounded_down(order: float) -> None:
+    with mpmath.workprec(200):
+        alpha = mpmath.mpf(order)
+        line = mpmath.log(2 * mpmath.sqrt(alpha * (alpha - 1)))
+        moment = mpmath.log(alpha) - (alpha - 1) * mpmath.log1p(-1 / alpha)
+        exact = line - moment
+        assert exact - 1e-10 < difference_at_least(order) < exact
+
+
+def test_tangents_are_at_left_ends_and_rounded_down() -> None:
+    nodes = tangents_of(CELLS)
+    assert nodes[0] == 0.0
+    with mpmath.workprec(200):
+        for k in range(1, CELLS):
+            exact = mpmath.tan(k * mpmath.pi / 2 / CELLS) ** 2
+            assert exact * (1 - mpmath.mpf(2) ** -39) < nodes[k] < exact
+
+
+@pytest.mark.parametrize("weight", [1, 2, 9, 50, 100, 200])
+def test_a_last_chance_that_is_one_percent_too_large_is_refused(weight: int) -> None:
+    curve = last_curve(account(), SHARE, 0.35)
+    shown = curve.chances[weight]
+    hidden = CERTAIN - shown
+    raised = with_chance(curve, weight, shown + min(shown, hidden) // 100)
+    assert verify_last(raised, account()) > 1.0  # type: ignore[arg-type]
+
+
+def test_last_curves_of_another_form_are_refused() -> None:
+    curve = last_curve(account(), SHARE, 0.35)
+    assert verify_last(replace(curve, share=0.69), account()) > 1.0
+    assert verify_last(replace(curve, chances=(1, *curve.chances[1:])), account()) == math.inf
+    assert verify_last(curve, replace(account(), sure=0.0)) == math.inf
+    assert verify_last(curve, replace(account(), rate=0.99 * account().rate)) > 1.0
+    # So small a share that the line charges more than there is.
+    assert verify_last(replace(curve, share=0.01), account()) > 1.0
+
+
+def test_a_small_last_share_has_the_curve_of_any_round() -> None:
+    assert last_curve(account(), 0.01, 0.5).chances == round_curve(account(), 0.01, 0.5).chances
+
+
+def test_no_last_curve_leaves_without_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsu.privacy.last_bits.verify_last", lambda curve, account: 1.0 + 1e-15)
+    with pytest.raises(RuntimeError, match="did not pass"):
+        last_curve(account(), 0.124, 0.35)
