@@ -183,7 +183,7 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
     "range": (put("mechanism", "max_items", value=0), "--max-items 0 is out of range"),
     "theorem": (put("derived", "theorem", value="none"), "theorem differs"),
     "private": (put("derived", "private", value=False), "private differs"),
-    "format": (put("format", value=1), "a plan of format 1, and this dpsu knows format 2"),
+    "format": (put("format", value=1), "a plan of format 1, and this dpsu knows format 3"),
     "version": (put("version", value="0.0.1"), "seed or version) is not what its hash stands for"),
     "unknown part": (put("note", value="approved"), "an unknown 'note'"),
     "missing part": (lambda values: values.pop("counts") or values, "it has no 'counts'"),

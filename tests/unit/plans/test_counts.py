@@ -58,7 +58,7 @@ def test_counts_are_paid_for() -> None:
     assert plan.noisy_counts.scale >= 3 * gaussian_scale(0.5, 0.25e-5)
     assert plan.noisy_counts.scale == pytest.approx(3 * gaussian_scale(0.5, 0.25e-5))
     assert math.fsum(delta for _, delta in plan.delta_split) <= 1e-5 * (1 + 1e-12)
-    alone = dpsu.plan(epsilon=1.5, delta=0.75e-5)
+    alone = dpsu.plan(epsilon=1.5, delta=1e-5 - plan.noisy_counts.delta)
     assert plan.selection == alone.selection
     assert dpsu.Plan.from_json(plan.to_json()) == plan
     assert "a user counts for at most 9 items" in str(plan)

@@ -92,7 +92,7 @@ def test_what_stands_in_the_place_of_a_plan_is_named(tmp_path: Path) -> None:
         (forecast.to_json(), "this is a forecast, not a plan; its plan is under 'plan'"),
         ("approved/plan.json", r"dpsu.Plan.read\(path\) reads the file"),
         (path, r"dpsu.Plan.read\(path\) reads the file"),
-        (plan.to_json().replace('"format": 2', '"format": 1'), "a plan of format 1, and this dpsu"),
+        (plan.to_json().replace('"format": 3', '"format": 1'), "a plan of format 1, and this dpsu"),
     ):
         with pytest.raises(dpsu.ParameterError, match=words):
             dpsu.Plan.from_json(given)
