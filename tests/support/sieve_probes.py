@@ -66,9 +66,7 @@ def _limits(sieve: SieveRounds) -> tuple[Limits, ...]:
     return sieve.limits()
 
 
-def lowered(
-    sieve: SieveRounds, fraction_bits: int | None = None, part: float = 0.3
-) -> SieveRounds:
+def lowered(sieve: SieveRounds, fraction_bits: int | None = None, part: float = 0.3) -> SieveRounds:
     """The same sieve with a part of its boundaries, and with other units if these are given."""
     phases = tuple(
         replace(phase, boundary=tuple(part * bound for bound in phase.boundary))
@@ -195,7 +193,8 @@ def trapped_limits(sieve: SieveRounds, trap: str | None) -> tuple[Limits, ...]:
 
 
 def _classes(sizes: tuple[int, ...], held: np.ndarray) -> np.ndarray:
-    return np.searchsorted(np.array(sizes), np.minimum(held, sizes[-1])).astype(np.uint16)
+    found = np.searchsorted(np.array(sizes), np.minimum(held, sizes[-1]))
+    return np.asarray(found, np.uint16)
 
 
 def _unreleased(engine: LocalRounds, released: np.ndarray) -> np.ndarray:

@@ -39,7 +39,7 @@ class Steering:
     gain : float
         How much more than measured an item may get when others are done.
     extra : float
-        Deviation that is added to that of an item's expected total, in standard deviations of noise.
+        Deviation that is added to that of an item's expected total, in units of sigma.
     open_above, open_below : float
         How fast attention falls with the distance from the boundary: for items that will hardly
         reach it, and for those that will hardly miss it.

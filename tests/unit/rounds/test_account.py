@@ -30,9 +30,7 @@ PLANS = [
 
 def sieve_of(plan: tuple[float, float, int, int, int]) -> SieveRounds:
     epsilon, delta, rounds, max_items, scouted = plan
-    return design_sieve(
-        epsilon, delta, rounds=rounds, max_items=max_items, scout_items=scouted
-    )[0]
+    return design_sieve(epsilon, delta, rounds=rounds, max_items=max_items, scout_items=scouted)[0]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +78,9 @@ def test_noise_and_crossings_of_every_class_stay_within_delta(
         squared = (norm / Fraction(sieve.sigma)) ** 2
         assert reference.hockey_stick(account.epsilon, squared) + crossing <= delta
         more = squared * (1 + Fraction(1, 10**7))
-        assert (
-            norm == 1 and user_class == 0
-        ) or reference.hockey_stick(account.epsilon, more) + crossing > delta
+        assert (norm == 1 and user_class == 0) or reference.hockey_stick(
+            account.epsilon, more
+        ) + crossing > delta
         assert limits[-1].allowed[user_class] == account.allowed(sizes[user_class])
 
 
@@ -112,6 +110,9 @@ def test_an_account_that_grows_too_fast_is_refused() -> None:
     with pytest.raises(AssertionError, match="grow faster"):
         replace(account, exponent=1.0 + 1e-9)
     assert replace(account, exponent=1.0).exponent == 1.0
+    for scouting, crossing in ((0.0, 1e-5), (0.0, 0.0), (-1e-9, 5e-6), (1e-5, 5e-6)):
+        with pytest.raises(AssertionError, match="for noise"):
+            replace(account, scouting=scouting, crossing=crossing)
 
 
 def test_no_cap_is_an_error_and_never_a_cap_of_nothing() -> None:

@@ -72,9 +72,9 @@ def test_constants_of_the_sieve(
     for phase, height, bound in zip(sieve.phases, heights, last, strict=True):
         drift = phase.cap * sum(f * s for f, s in zip(phase.shares, phase.shapes, strict=True))
         assert phase.boundary[-1] == pytest.approx(bound, abs=6e-5)
-        assert (phase.boundary[-1] - drift) / sieve.sigma / math.sqrt(
-            phase.share
-        ) == pytest.approx(height, abs=6e-5)
+        assert (phase.boundary[-1] - drift) / sieve.sigma / math.sqrt(phase.share) == pytest.approx(
+            height, abs=6e-5
+        )
     assert sum(split.values()) == pytest.approx(delta)
     assert sum(split.values()) <= delta * (1 + 1e-15)
     assert sum(share for phase in sieve.phases for share in phase.shares) <= 1.0
