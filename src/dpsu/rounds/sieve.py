@@ -49,8 +49,8 @@ class Steering:
         The smallest weight per round that an item is expected to have.
     doubt : float
         The part of an item's rate that may be missing when everybody hurries.
-    late, common, margin : float
-        In the last part of the budget, `late`, items that could reach the boundary `common` times
+    late, ample, margin : float
+        In the last part of the budget, `late`, items that could reach the boundary `ample` times
         get at least what they need, and `margin` standard deviations of noise besides.
     """
 
@@ -63,7 +63,7 @@ class Steering:
     smallest_rate: float = 0.8
     doubt: float = 0.3
     late: float = 0.5
-    common: float = 2.5
+    ample: float = 2.5
     margin: float = 2.0
 
 
