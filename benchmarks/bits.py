@@ -50,10 +50,10 @@ def made_up_sets() -> dict[str, Pairs]:
     rows = read(table, user="user", item="item", count=None, with_repeats=False, key=key)
     return {
         "Reddit-shaped": intern(rows),
-        "12 items": made_up(50_000, 12, 4),
-        "40 items": made_up(50_000, 40, 3),
-        "120 items": made_up(30_000, 120, 21),
-        "400 items": made_up(8_000, 400, 6),
+        "12 items": made_up(50_000, 8, 0.9, 1.05),
+        "40 items": made_up(50_000, 27, 0.9, 1.05),
+        "120 items": made_up(30_000, 80, 0.9, 1.05),
+        "400 items": made_up(8_000, 270, 0.9, 1.05),
     }
 
 

@@ -30,11 +30,15 @@ from dpsu.yields.made_up import reddit_like
 CHANGES: dict[str, dict[str, Any]] = {
     "first version": {
         "growth": 0.7, "cap": 0.2,
-        "steering": Steering(gain=1.15, open_above=0.4, open_below=0.3, memory=0.9),
+        "rounds": 14,
+        "steering": Steering(
+            gain=1.15, extra=0.25, open_above=0.4, open_below=0.3, memory=0.9, doubt=0.0, late=0.0
+        ),
     },
-    "steer more softly": {"steering": Steering(open_above=0.4, open_below=0.3)},
-    "steer a little more sharply": {"steering": Steering(open_above=0.6, open_below=0.5)},
-    "steer more sharply": {"steering": Steering(open_above=0.8, open_below=0.7)},
+    "no doubt": {"steering": Steering(doubt=0.0)},
+    "let common items wait": {"steering": Steering(late=0.0)},
+    "steer more softly": {"steering": Steering(open_above=0.4, open_below=0.6)},
+    "steer more sharply": {"steering": Steering(open_above=0.8, open_below=1.2)},
     "forget nothing": {"steering": Steering(memory=1.0)},
     "forget faster": {"steering": Steering(memory=0.85)},
     "expect more of the rest": {"steering": Steering(gain=1.2)},
@@ -44,7 +48,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "sets of 100": {"max_items": 100},
     "sets of 1000": {"max_items": 1000},
     "6 rounds": {"rounds": 6},
-    "20 rounds": {"rounds": 20},
+    "14 rounds": {"rounds": 14},
+    "28 rounds": {"rounds": 28},
     "no scouting": {"scout_items": 0},
 }  # fmt: skip
 Held = tuple[Ids, Ids, Contributions]
@@ -59,7 +64,7 @@ def ordered(pairs: Pairs) -> Held:
 
 def sizes(sets: list[Held], steering: Steering | None = None, **changed: Any) -> np.ndarray:
     """Mean size over two keys, for every set and budget."""
-    options = {"rounds": 14, "max_items": 300, "scout_items": 3000} | changed
+    options = {"rounds": 20, "max_items": 300, "scout_items": 3000} | changed
     found = []
     for users, items, held in sets:
         for epsilon, delta in ((3.0, math.exp(-10)), (1.0, 1e-5)):

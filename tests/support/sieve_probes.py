@@ -193,7 +193,8 @@ def trapped_limits(sieve: SieveRounds, trap: str | None) -> tuple[Limits, ...]:
 
 
 def _classes(sizes: tuple[int, ...], held: np.ndarray) -> np.ndarray:
-    return np.searchsorted(np.array(sizes), np.minimum(held, sizes[-1])).astype(np.uint16)
+    found = np.searchsorted(np.array(sizes), np.minimum(held, sizes[-1]))
+    return np.asarray(found, np.uint16)
 
 
 def _unreleased(engine: LocalRounds, released: np.ndarray) -> np.ndarray:

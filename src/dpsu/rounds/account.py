@@ -86,6 +86,8 @@ class Account:
             raise AssertionError(
                 "what novel items may cross must not grow faster than their number"
             )
+        if self.scouting < 0.0 or self.crossing <= 0.0 or self.novel >= self.delta:
+            raise AssertionError("novel items must leave something of delta for noise")
 
     @property
     def novel(self) -> float:
@@ -104,8 +106,8 @@ class Account:
         return bisect_left(self.sizes(), min(max(size, 1), self.max_items))
 
     def allowed(self, size: int) -> float:
-        """Bound on the probability that a novel item of a user of this class crosses in deciding."""
-        return self.crossing * (size / self.max_items) ** self.exponent
+        """Bound on the probability that a novel item of such a user crosses while deciding."""
+        return self.crossing * math.pow(size / self.max_items, self.exponent)
 
     def for_noise(self, size: int) -> float:
         """What a user of this class leaves of delta for noise, rounded down."""
@@ -132,8 +134,6 @@ class Account:
                 low = middle
             else:
                 high = middle
-        if low == 0:
-            raise AssertionError("nothing of delta is left for noise")
         return low / NORM_STEPS
 
 

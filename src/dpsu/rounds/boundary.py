@@ -50,7 +50,7 @@ class Phase:
         return math.fsum(self.shares)
 
     def caps(self) -> tuple[float, ...]:
-        """Caps from the one that is safe for a full set up to that of weight 1 in the first round."""
+        """Caps from the one that is safe for a full set to that of weight 1 in the first round."""
         most = max(self.cap, 1.0 / self.shapes[0])
         step = (most - self.cap) / CAP_STEPS
         return tuple(self.cap + step * k for k in range(CAP_STEPS + 1))

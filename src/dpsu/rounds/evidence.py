@@ -73,7 +73,7 @@ class Evidence:
             # Later rounds can make up for the noise of this one, and nothing for that of the last.
             now = this_round.phase.shares[this_round.place] / remaining
             margin = constants.margin * now * sieve.sigma * math.sqrt(remaining)
-            common = constants.common * sieve.last_boundary / last.share
+            common = constants.ample * sieve.last_boundary / last.share
         attention = np.empty(len(self.released))
         in_ranges(
             lambda first, last: steering.steer(

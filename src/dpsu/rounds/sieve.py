@@ -39,7 +39,7 @@ class Steering:
     gain : float
         How much more than measured an item may get when others are done.
     extra : float
-        Deviation that is added to that of an item's expected total, in standard deviations of noise.
+        Deviation that is added to that of an item's expected total, in units of sigma.
     open_above, open_below : float
         How fast attention falls with the distance from the boundary: for items that will hardly
         reach it, and for those that will hardly miss it.
@@ -49,8 +49,8 @@ class Steering:
         The smallest weight per round that an item is expected to have.
     doubt : float
         The part of an item's rate that may be missing when everybody hurries.
-    late, common, margin : float
-        In the last part of the budget, `late`, items that could reach the boundary `common` times
+    late, ample, margin : float
+        In the last part of the budget, `late`, items that could reach the boundary `ample` times
         get at least what they need, and `margin` standard deviations of noise besides.
     """
 
@@ -63,7 +63,7 @@ class Steering:
     smallest_rate: float = 0.8
     doubt: float = 0.3
     late: float = 0.5
-    common: float = 2.5
+    ample: float = 2.5
     margin: float = 2.0
 
 

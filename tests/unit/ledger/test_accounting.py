@@ -24,6 +24,7 @@ from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift
 from dpsu.randomness import coins, noise
+from dpsu.rounds import SieveRounds
 from tests.support import flat, reference
 
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
@@ -56,9 +57,36 @@ def test_one_gaussian_release_costs_no_more_than_it_says(
     cost = cost_of(plan)
     assert cost.shift is not None
     found = float(total([cost]).gaussian_delta(privacy[0]))
-    assert found <= privacy[1] * (1 + 1e-6)
+    # Users of sieve with few items have full norm, and those with many more novel items; an account
+    # of all users has both, and is worth it from the second release on.
+    both = 0.0
+    if isinstance(plan.mechanism, dpsu.Sieve):
+        account = plan.design.selection.account
+        both = account.allowed(account.max_items) - account.allowed(1)
+        assert total([cost]).within(plan.privacy)
+    assert found <= (privacy[1] + both) * (1 + 1e-6)
     # Parts of the budget that were added up before may now be used twice as well.
     assert found > (0.5 if plan.counts is None and plan.min_users is None else 0.01) * privacy[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"rounds": 6, "max_items": 20}, {"scout_items": 0}])
+def test_a_sieve_counts_full_norm_and_the_novel_items_of_full_sets(options: dict[str, Any]) -> None:
+    """One user may have few items in one release and many in another: neither may be forgotten."""
+    for epsilon, delta in ((1.0, 1e-5), (3.0, math.exp(-10))):
+        plan = flat.plan(epsilon=epsilon, delta=delta, mechanism="sieve", **options)
+        sieve = plan.design.selection
+        account, shift = sieve.account, cost_of(plan).shift
+        assert shift is not None
+        assert Fraction(shift.squared) >= 1 / Fraction(sieve.sigma) ** 2
+        assert Fraction(shift.novel) >= Fraction(account.scouting) + Fraction(account.crossing)
+        assert math.fsum(part for _, part in plan.delta_split) == pytest.approx(delta, rel=1e-12)
+        # Every class of its own would have less than what all of them together are charged.
+        charged = total([cost_of(plan)] * 4).gaussian_delta(2 * epsilon)
+        for size in (1, account.max_items):
+            norm = account.norm(size, sieve.sigma)
+            novel = account.scouting + account.allowed(size)
+            own = Cost(plan.privacy, Shift((norm / sieve.sigma) ** 2, novel))
+            assert total([own] * 4).gaussian_delta(2 * epsilon) < charged
 
 
 @pytest.mark.parametrize("options", JOINT)
@@ -147,7 +175,10 @@ def test_the_account_has_all_noise_that_is_drawn(
     spent = 0.0 if made.plan.noisy_counts is None else made.plan.noisy_counts.epsilon
     if "noise" in split:
         drawn.noise = [draw for draw in drawn.noise if draw[0] != "count"]
-        alone = drawn.squared(norm, 1 << 20, 0)
+        # Delta is split as users with full sets pay for it, whose norm is smaller in sieve.
+        sieve = made.plan.selection
+        least = sieve.limits()[0].norms[-1] if isinstance(sieve, SieveRounds) else 1.0
+        alone = drawn.squared(norm * Fraction(least) ** 2, 1 << 20, 0)
         assert reference.hockey_stick(2 - spent, alone) <= split["noise"]
     if made.plan.noisy_counts is not None:
         counts = Fraction(counted or 0) / Fraction(made.plan.noisy_counts.scale) ** 2

@@ -93,6 +93,10 @@ class Sieve(Mechanism):
         """Noise, and of every round its share and boundary."""
         sieve = design.selection
         facts = [("noise scale", f"{sieve.sigma:.6g} / sqrt(share of a round)")]
+        norms, most = sieve.limits()[-1].norms, sieve.account.max_items
+        if most > 1:
+            fall = f"1 with one item, falling to {norms[-1]:.5f} with {most:,} items or more"
+            facts.append(("norm of a user", fall))
         first = 1
         names = ["scouting", "deciding"][-len(sieve.phases) :]
         for name, phase in zip(names, sieve.phases, strict=True):

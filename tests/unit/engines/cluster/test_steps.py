@@ -17,7 +17,7 @@ from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.cluster.conversations import conversation_of
-from dpsu.engines.cluster.messages import GIVEN, REPLY, SURVEY, arrived, pack, sent, unpack
+from dpsu.engines.cluster.messages import GIVEN, REPLY, SURVEY, USERS, arrived, pack, sent, unpack
 from dpsu.engines.cluster.rounds import Answer, Ask, steps_of
 from dpsu.engines.cluster.steps import FAILED, AddNoise, Count, Guarded, Job, SendRows
 from dpsu.engines.local_rounds import LocalRounds
@@ -93,9 +93,9 @@ def test_counts_of_steps_are_those_of_the_local_engine() -> None:
 
 
 def coarse(plan: dpsu.Plan) -> dpsu.Plan:
-    """The same in halves of a weight, so that most round to nothing, with boundaries noise crosses."""
+    """The same in whole weights, so that all round to nothing, with boundaries that noise crosses."""
     assert isinstance(plan.selection, SieveRounds)
-    blunt = sieve_probes.lowered(plan.selection, fraction_bits=1)
+    blunt = sieve_probes.lowered(plan.selection, fraction_bits=0)
     return replace(plan, design=replace(plan.design, selection=blunt))
 
 
@@ -137,6 +137,35 @@ def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None
         assert clusters.released(table, job, cut, 2) == careful
         held_only += careful != read_again(table, job, "positive weight instead of membership")
     assert held_only > 5
+
+
+@pytest.mark.parametrize("scouting", [0, 8])
+def test_classes_of_users_travel_and_stay(scouting: int) -> None:
+    """What a user may give is fixed by its first set, also once nothing of that set is left."""
+    table = clusters.random_table(np.random.default_rng(3), "int-text")
+    options = {"mechanism": "sieve", "max_items": 6, "scout_items": scouting, "rounds": 10}
+    job, cut = job_of(3, table, 3, **options), random.Random(3)
+    assert isinstance(job.plan.selection, SieveRounds)
+    easy = sieve_probes.lowered(job.plan.selection)
+    job = replace(job, plan=replace(job.plan, design=replace(job.plan.design, selection=easy)))
+    conversation = conversation_of(job.plan)
+    assert conversation is not None
+    now = clusters.shuffled(SendRows(job)(iter(table.to_batches())), 1, cut)[0]
+    first: dict[int, list[int]] = {}
+    emptied = 0
+    for round_number in range(9):
+        asked = list(Ask(job, conversation, round_number)(iter(now)))
+        kept = {m.to: unpack(m.data) for m in arrived(asked) if m.kind == USERS}
+        classes = {to: own["classes"].to_pylist() for to, own in kept.items()}
+        sizes = {to: own["sizes"].to_pylist() for to, own in kept.items()}
+        if round_number == 0:
+            of = easy.account.class_of
+            first = {to: [of(size) for size in sizes[to]] for to in sizes}
+            assert {0, 5} <= {each for part in first.values() for each in part}
+        assert classes == {to: first[to] for to in classes}
+        emptied += sum(size == 0 for part in sizes.values() for size in part)
+        now = list(Answer(job, conversation, round_number)(iter(asked)))
+    assert emptied > 0 or not scouting
 
 
 def test_public_knowledge_travels() -> None:
