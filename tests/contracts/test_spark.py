@@ -34,7 +34,7 @@ def test_spark_gives_the_same_release(spark: SparkSession, mechanism: Mechanism)
     plan = dpsu.Plan.from_json(assertions.plan_of(mechanism).to_json())
     found = dpsu.spark.release(spark.createDataFrame(table), plan, partitions=2)
     assert found.released == dpsu.release(table, plan)
-    assert found.plan.hash == plan.hash
+    assert found.released.plan_hash == plan.hash
     assert [row[0] for row in found.items.collect()] == list(found.released.items)
     assert plan.hash in found.report()
 

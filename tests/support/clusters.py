@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pyarrow as pa
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import arrived, sent
 from dpsu.engines.cluster.rounds import Answer, steps_of
-from dpsu.engines.cluster.steps import FlipCoins, Job, SendRows, Weigh
+from dpsu.engines.cluster.steps import CountSizes, FlipCoins, Job, SendRows, Weigh
+from dpsu.engines.estimates import CLASSES, estimate
+from dpsu.plans.mechanisms import Choice
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.
@@ -49,6 +52,14 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
         batch for part in parts for batch in SendRows(job)(iter(part.to_batches(max_chunksize=7)))
     ]
     now = shuffled(received, tasks, rng)
+    if isinstance(job.plan.selection, Choice):
+        counted = pa.Table.from_batches(
+            [batch for part in now for batch in CountSizes(job)(iter(part))]
+        )
+        sizes = np.zeros(CLASSES, np.int64)
+        np.add.at(sizes, counted["class"].to_numpy(), counted["number"].to_numpy())
+        hints = estimate(sizes, job.key, job.plan.selection.epsilon)
+        job = replace(job, plan=job.plan.chosen(hints))
     conversation = conversation_of(job.plan)
     if conversation is None:
         given = [batch for part in now for batch in Weigh(job)(iter(part))]

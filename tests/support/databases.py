@@ -36,7 +36,7 @@ CALIBRATED = [
     for calibration in CALIBRATIONS
     if calibration == "tight" or name not in UNPUBLISHED
 ]
-ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve", "bits")]
+ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve", "bits", "auto")]
 
 
 # Columns that nobody named.

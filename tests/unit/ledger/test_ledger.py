@@ -187,8 +187,7 @@ def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) 
     "options",
     [
         {"public_items": ["bread"], "item": dpsu.Items(type="integer")},
-        {"mechanism": dpsu.Auto(budget=0.5), "counts": dpsu.Counts(share=0.5)},
-        {"mechanism": dpsu.Auto(budget=0.3), "counts": dpsu.Counts(share=0.9)},
+        {"mechanism": "auto", "item": dpsu.Items(repeats="n")},
     ],
     ids=str,
 )

@@ -170,16 +170,16 @@ class Drawn:
         monkeypatch.setattr(noise, "digests", many)
         monkeypatch.setattr(coins, "digests", many)
         monkeypatch.setattr(Key, "digest", one)
-        for module, name in ((local, "run"), (local, "count"), (estimates, "estimate")):
+        for module, name in ((local, "run"), (local, "count"), (local, "estimate")):
             monkeypatch.setattr(module, name, self._staged(name, getattr(module, name)))
 
     def _staged(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def staged(*given: Any, **more: Any) -> Any:
-            self.stage = name
+            before, self.stage = self.stage, name
             try:
                 return function(*given, **more)
             finally:
-                self.stage = "around"
+                self.stage = before
 
         return staged
 

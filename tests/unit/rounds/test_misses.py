@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
@@ -58,7 +58,7 @@ def missed(table: pa.Table) -> tuple[int, int]:
     place = {name: at for at, name in enumerate(names)}
     common_items = lost = 0
     for seed in range(KEYS):
-        found = local.run(plan, pairs, Key.from_insecure_seed(seed)).to_pylist()
+        found = local.run(plan, pairs, Key.from_insecure_seed(seed))[1].to_pylist()
         released = np.zeros(len(names), bool)
         released[[place[name] for name in found]] = True
         need = ranked[min(len(found), len(ranked) - 1)]

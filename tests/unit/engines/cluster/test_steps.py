@@ -260,7 +260,7 @@ def test_surveys_lead_every_partition_to_the_cap_of_one_machine() -> None:
         bits = job.plan.selection
         assert isinstance(bits, BitsRounds)
         rows = read(table, user="user", item="item", count=None, with_repeats=False, key=job.key)
-        expected = local.run(job.plan, intern(rows), job.key).to_pylist()
+        expected = local.run(job.plan, intern(rows), job.key)[1].to_pylist()
         assert clusters.released(table, job, cut, 3) == expected
         users_, items, held = local.group(job.plan, intern(rows), job.key)
         sums = LocalRounds(held, users_, items, job.key).add_open(
@@ -341,6 +341,10 @@ def test_partitions_are_even_and_depend_on_the_key() -> None:
 def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
     """In parts they would act in turn in every part for itself."""
     texts = {"text": "body"} if name == "ngrams" else {}
+    if name == "auto":
+        with pytest.raises(dpsu.ParameterError, match="among='parallel'"):
+            refuse_what_spark_cannot(dpsu.plan(epsilon=1, delta=1e-5, mechanism=name))
+        texts = {"among": "parallel"}
     plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, **limited(name, 5), **texts)
     in_turn = isinstance(plan.selection, OneShot) and plan.policy.kind in IN_TURN
     assert plan.mechanism.parallel == (not in_turn and name != "ngrams")
