@@ -19,7 +19,8 @@ import numpy as np
 
 import dpsu
 from benchmarks.few_items import made_up
-from dpsu.contributions.pairs import Pairs, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import read

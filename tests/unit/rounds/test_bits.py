@@ -186,7 +186,7 @@ def test_the_transcription_releases_the_same_bit_for_bit(known: bool) -> None:
 
 def _released(plan: dpsu.Plan, data: dict[str, list[str]], key: Key) -> set[str]:
     """What the local engine releases; plans with less noise are for tests only."""
-    from dpsu.contributions.pairs import intern
+    from dpsu.contributions.interning import intern
     from dpsu.engines import local
     from dpsu.inputs.reading import read
 
