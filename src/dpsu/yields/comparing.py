@@ -300,7 +300,15 @@ def _plans(
         raise ParameterError("{mechanisms} must be without a prior here", mechanisms=...)
     # Repeats are there for the mechanisms that make use of them; the others need none.
     item = replace(source.item, repeats=None) if isinstance(source.item, Items) else source.item
-    return [Plan.derived(privacy, each, source.user, item) for each in dict.fromkeys(made)]
+    plans = []
+    for each in dict.fromkeys(made):
+        try:
+            plans.append(Plan.derived(privacy, each, source.user, item))
+        except ParameterError:
+            # Whoever names none compares all that can keep this guarantee.
+            if mechanisms is not None:
+                raise
+    return plans
 
 
 def _listed(mechanisms: Any) -> list[Any]:

@@ -301,6 +301,16 @@ def test_guarantees_without_fine_enough_coins_are_refused_before_anything_is_rea
         dpsu.plan(epsilon=1.0, delta=1e-60, mechanism=dpsu.Bits())
 
 
+def test_comparisons_of_all_mechanisms_do_without_bits_where_it_is_refused() -> None:
+    rows = [(user, item) for user in range(50) for item in range(3)]
+    promise: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-60, "runs": 1}
+    found = dpsu.compare(rows, **promise)
+    assert {"sieve", "sips"} <= {row.mechanism for row in found.rows}
+    assert "bits" not in {row.mechanism for row in found.rows}
+    with pytest.raises(dpsu.ParameterError, match="bits has no coins"):
+        dpsu.compare(rows, mechanisms=["bits"], **promise)
+
+
 def test_bits_have_no_gaussian_account() -> None:
     for mechanism in (dpsu.Bits(), dpsu.Bits(items_per_user=3)):
         assert shift_of(dpsu.plan(epsilon=1.0, delta=1e-6, mechanism=mechanism)) is None
