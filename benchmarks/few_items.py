@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 import dpsu
-from dpsu.contributions.pairs import Pairs, intern, rows_of
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs, rows_of
 from dpsu.engines import local
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.randomness.keys import Key

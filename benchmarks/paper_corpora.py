@@ -24,7 +24,8 @@ from benchmarks import paper_numbers, yields
 from benchmarks.paper_priors import made_up_prior
 from benchmarks.paper_texts import LOADERS, Loader, count_holders
 from dpsu.contributions.grouped import Contributions, arrange
-from dpsu.contributions.pairs import Pairs, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.inputs.public import Prior, read_prior
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key

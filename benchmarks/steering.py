@@ -19,7 +19,8 @@ from benchmarks.few_items import made_up
 from dpsu.contributions import order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
-from dpsu.contributions.pairs import Pairs, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key

@@ -140,7 +140,7 @@ def _released(
 
 def _held(table: pa.Table) -> set[str]:
     """All n-grams that anybody holds."""
-    from dpsu.inputs.source import Source
+    from dpsu.inputs.reading import Source
     from dpsu.randomness.keys import Key
 
     source = Source(table, dpsu.Users(), dpsu.Tokens("text", ngrams=(1, LONGEST)))

@@ -32,7 +32,8 @@ import pyarrow.parquet
 
 import dpsu
 from dpsu.contributions.grouped import arrange
-from dpsu.contributions.pairs import Pairs, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.estimates import estimate
 from dpsu.inputs import public

@@ -16,7 +16,7 @@ from benchmarks import speed, yields
 from matplotlib import pyplot as plt
 
 import dpsu
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key

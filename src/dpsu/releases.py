@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
-from dpsu.engines.one_machine import OneMachine, refuse_too_dear
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
-from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
@@ -23,6 +20,7 @@ from dpsu.plans.planning import (
     items_of,
     make_plan,
     mechanism_of,
+    refuse_too_dear,
     users_of,
     with_public_data,
 )
@@ -128,13 +126,15 @@ def release(
     Gopi et al., Differentially Private Set Union, ICML 2020. Carvalho et al., Incorporating Item
     Frequency for Differentially Private Set Union, AAAI 2022.
     """
+    from dpsu.engines.local import OneMachine
+    from dpsu.inputs.reading import Source, refuse_same_object
     from dpsu.runtime.memory import Memory, parse_size
 
     spending = Spending.of(ledger)
     flag("strict", strict)
     memory = Memory(parse_size(memory_limit))
     shown = stages(progress)
-    _refuse_same(data, public_items, getattr(mechanism, "prior", None), prior)
+    refuse_same_object(data, public_items, getattr(mechanism, "prior", None), prior)
     given = plan
     estimating = mechanism if isinstance(mechanism, Auto) and mechanism.budget else None
     plan = planned(
@@ -164,17 +164,6 @@ def release(
             spending=spending,
             report=report,
             choice=None if estimating is None else Auto.name,
-        )
-
-
-def _refuse_same(data: Any, *public: Any) -> None:
-    """Refuse confidential data that are also public: all of them would be released."""
-    if isinstance(data, (str, os.PathLike)):
-        # Names of files are compared by the files themselves.
-        return
-    if any(given is data and given is not None for given in public):
-        raise ParameterError(
-            "the confidential data are also given as public data; give public data"
         )
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from dpsu.engines.found import Found
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items
-from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, number
@@ -145,6 +144,7 @@ def select(
     >>> best.items
     ('bread', 'milk')
     """
+    from dpsu.inputs.reading import Source
     from dpsu.runtime.memory import Memory, parse_size
 
     spending = Spending.of(ledger)

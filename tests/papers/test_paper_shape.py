@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsu.contributions.pairs import Pairs, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.randomness.coins import _compiled

@@ -17,7 +17,7 @@ import dpsu
 from dpsu.inputs.columns import Items
 from dpsu.plans.mechanisms import MECHANISMS, Design
 from dpsu.plans.public_data import PublicData
-from dpsu.plans.written import hash_of
+from dpsu.plans.written import plan_hash
 
 ALONE = {f"person {n}": [f"secret {n}"] for n in range(400)}
 VISITS = {f"person {n}": ["bread", f"secret {n}"] for n in range(400)}
@@ -106,7 +106,7 @@ def forged(plan: dpsu.Plan, **parts: Any) -> str:
     values = plan.to_dict() | parts
     decided = {name: part for name, part in values.items() if name not in ("derived", "hash")}
     try:
-        values["hash"] = hash_of(decided)
+        values["hash"] = plan_hash(decided)
     except dpsu.ParameterError:
         values["hash"] = "0" * 64
     return json.dumps(values)

@@ -175,7 +175,8 @@ def test_commands_say_nothing(name: str, tmp_path: Path) -> None:
 
 def test_intermediate_objects_do_not_print_themselves() -> None:
     from dpsu.contributions.ids import Ids
-    from dpsu.contributions.pairs import intern, rows_of
+    from dpsu.contributions.interning import intern
+    from dpsu.contributions.pairs import rows_of
 
     users, items = zip(*rows(), strict=True)
     read = rows_of(

@@ -12,7 +12,7 @@ import pytest
 
 import dpsu
 from dpsu.contributions.ids import Ids, integers
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import read

@@ -11,7 +11,8 @@ import numpy as np
 
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.id_columns import Column
-from dpsu.contributions.pairs import Rows, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Rows
 from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items

@@ -306,7 +306,8 @@ def test_arrays_of_items_are_not_added_up() -> None:
 
 
 def test_columns_of_different_lengths() -> None:
-    from dpsu.contributions.pairs import intern, rows_of
+    from dpsu.contributions.interning import intern
+    from dpsu.contributions.pairs import rows_of
 
     one, two = pa.chunked_array([[1]]), pa.chunked_array([["a", "b"]])
     with pytest.raises(dpsu.DataError, match="different lengths"):

@@ -1,4 +1,4 @@
-"""Number the distinct ids of a column, batch after batch; the column itself is not kept.
+"""Read rows and number their distinct users and items; the columns themselves are not kept.
 
 A batch is first prepared, in any thread, and then interned, in the order of the batches. The codes
 that ids get depend on other users, because they change when somebody leaves. So nothing is derived
@@ -8,27 +8,133 @@ from a code: only `Ids` are hashed.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.contributions.id_columns import Column, Lose
 from dpsu.contributions.id_types import TEXT_TYPE
-from dpsu.contributions.ids import NOTHING, TEXT, Ids, integers, numbers, text_buffers
+from dpsu.contributions.ids import (
+    NOTHING,
+    TEXT,
+    Ids,
+    integers,
+    is_text,
+    numbers,
+    text_buffers,
+    type_name,
+)
+from dpsu.contributions.pairs import (
+    Block,
+    Pairs,
+    Part,
+    Rows,
+    question_users,
+    report_lost,
+    report_nothing,
+    warn_or_refuse,
+)
 from dpsu.errors import DataError, without_values
 from dpsu.kernels import interning
+from dpsu.kernels.grouping import MOST_REPEATS
 from dpsu.kernels.hashing import hash_strings
-from dpsu.runtime.memory import refuse_beyond_memory
+from dpsu.runtime.memory import Memory, refuse_beyond_memory
+from dpsu.runtime.threads import in_order_ahead
 
 # Integers in a range up to 16 million (64 MB of codes) are looked up in a table of that range,
 # those in a larger range only if the table is smaller than the codes of the rows.
 SMALL_SPAN = 1 << 24
 MOST_IDS = 2**31 - 2
 FIRST_ROOM = 1 << 12
+
+
+def intern(
+    rows: Rows,
+    *,
+    strict: bool = False,
+    memory: Memory | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Pairs:
+    """Read and intern rows; those without a user, an item or positive repeats are dropped.
+
+    To refuse them would let one user's row abort the release. `strict` refuses them all the same,
+    for curators who would rather repair their data. `progress` is called with the number of rows of
+    each part that was read.
+    """
+    user_name, item_name, count_name = rows.names
+    memory = Memory() if memory is None else memory
+    users = Interner(Column(user_name, "user", rows.types[0]), rows.tally.lose)
+    items = Interner(Column(item_name, "item", rows.types[1]), rows.tally.lose)
+
+    def prepare(part: Part) -> tuple[list[Prepared], list[Prepared], NDArray[np.int32] | None]:
+        user, item, count = part()
+        if len({len(column) for column in (user, item, count) if column is not None}) > 1:
+            raise DataError(f"columns {user_name!r} and {item_name!r} have different lengths")
+        repeats = None if count is None else _repeats(str(count_name), count)
+        return users.prepare(user), items.prepare(item), repeats
+
+    def codes(interner: Interner, chunks: list[Prepared]) -> tuple[NDArray[np.int32], bool]:
+        found, first, missing = memory.empty(sum(chunk.rows for chunk in chunks)), 0, False
+        for chunk in chunks:
+            missing |= interner.intern(chunk, found[first : first + chunk.rows])
+            first += chunk.rows
+        return found, missing
+
+    blocks, dropped = [], False
+    for user, item, repeats in in_order_ahead(prepare, rows.parts):
+        user_codes, no_user = codes(users, user)
+        item_codes, no_item = codes(items, item)
+        block = Block(user_codes, item_codes, repeats)
+        progress(len(block.users))
+        if no_user or no_item or (repeats is not None and repeats.min(initial=1) <= 0):
+            block, dropped = block.complete_rows(), True
+        if len(block.users):
+            blocks.append(block)
+    report_lost(rows.tally, strict)
+    if dropped:
+        problem = f"some rows have no {user_name!r} or no {item_name!r}"
+        if rows.names[2] is not None:
+            problem += f" or no positive {count_name!r}"
+        warn_or_refuse(
+            problem, "they were ignored", "drop or repair them, or do without strict", strict
+        )
+    pairs = Pairs(users.ids(), items.ids(), blocks)
+    # The memory of the columns is needed for grouping now.
+    pa.default_memory_pool().release_unused()
+    if not blocks:
+        # The empty database is a neighbor of every database of one user: its release is the empty
+        # set, since an error would distinguish the two.
+        report_nothing(rows.tally, strict, f"no row has both {user_name!r} and {item_name!r}")
+    elif rows.shared_users and 1 < len(pairs) <= len(pairs.users) and _all_differ(blocks):
+        question_users("row", user_name)
+    elif rows.tally.suspicious(len(pairs.users)):
+        question_users("text", user_name)
+    return pairs
+
+
+def _all_differ(blocks: list[Block]) -> bool:
+    codes = np.concatenate([block.users for block in blocks])
+    return len(codes) == np.count_nonzero(np.bincount(codes))
+
+
+def _repeats(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
+    if is_text(column.type):
+        # CSV is text. A cell that is no number is missing: one user's cell must not stop the run.
+        whole = pc.match_substring_regex(column, r"^[0-9]{1,18}$")
+        column = pc.if_else(whole, column, pa.scalar(None, column.type)).cast(pa.int64())
+    if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
+        raise DataError(
+            f"column {name!r} has type {type_name(column.type)}; repeats must be integers: "
+            "convert it"
+        )
+    repeats: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
+    return np.clip(repeats, 0, MOST_REPEATS).astype(np.int32)
 
 
 @dataclass(frozen=True, repr=False)

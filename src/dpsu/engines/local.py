@@ -1,12 +1,11 @@
-"""One machine, in memory: from interned rows to the released items.
+"""One machine, in memory: from the data as they were given to the released items.
 
+reading and interning -> rows of codes
 orders -> grouping -> bounding -> policy weights -> exact coins -> sorted items
 orders -> grouping -> rounds with exact noise -> sorted items
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +16,79 @@ from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.pairs import Pairs
+from dpsu.engines.found import Found, Report
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.errors import DataError
 from dpsu.inputs.public import Prior, PublicItems
+from dpsu.inputs.reading import Source
+from dpsu.plans.auto import Auto
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
+from dpsu.plans.planning import estimated, price
 from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.rounds import NGramRounds
+from dpsu.runtime.compiling import when_compiling
 from dpsu.runtime.memory import Memory
 
-StageProgress = Callable[[str, int], None]
+
+class OneMachine:
+    """A release on one machine: it reads the data, and chooses items from them."""
+
+    def __init__(
+        self, plan: Plan, source: Source, memory: Memory, report: Report, estimating: Auto | None
+    ) -> None:
+        self._plan, self._source, self._memory = plan, source, memory
+        self._report, self._estimating = report, estimating
+        self._read = 0
+
+    def run(self, key: Key) -> Found:
+        """Read the data, and choose items of them."""
+        with when_compiling(lambda: self._report("compiling", 0)):
+            return self._of_texts(key) if self._plan.by_length else self._of_pairs(key)
+
+    def _of_pairs(self, key: Key) -> Found:
+        plan, auto = self._plan, self._estimating
+        pairs = self._source.pairs(
+            key,
+            with_repeats=plan.order == "repeats" or auto is not None,
+            memory=self._memory,
+            progress=self._tick,
+        )
+        if auto is not None:
+            plan = self._chosen(auto, pairs, key)
+        known = plan.knowledge
+        items = run(
+            plan,
+            pairs,
+            key,
+            prior=known.prior,
+            public=known.public_items,
+            memory=self._memory,
+            progress=self._report,
+        )
+        noisy = None
+        if plan.noisy_counts is not None:
+            noisy = count(plan, pairs, items, key, memory=self._memory)
+        return Found(plan, items, noisy)
+
+    def _of_texts(self, key: Key) -> Found:
+        from dpsu.engines import local_texts
+
+        assert self._plan.text is not None
+        corpus = self._source.corpus(self._plan.text, key, self._tick)
+        items = local_texts.run(self._plan, corpus, key, self._memory, self._report)
+        return Found(self._plan, items)
+
+    def _chosen(self, auto: Auto, pairs: Pairs, key: Key) -> Plan:
+        from dpsu.engines.estimates import estimate
+
+        hints = estimate(pairs, key, *price(auto, self._plan), memory=self._memory)
+        return estimated(auto, self._plan, self._source.item, hints)
+
+    def _tick(self, rows: int) -> None:
+        self._read += rows
+        self._report("reading", self._read)
 
 
 def run(
@@ -38,7 +99,7 @@ def run(
     prior: Prior | None = None,
     public: PublicItems | None = None,
     memory: Memory | None = None,
-    progress: StageProgress = lambda name, users: None,
+    progress: Report = lambda name, users: None,
 ) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
     users, items, held = group(
@@ -132,7 +193,7 @@ def group(
     prior: Prior | None = None,
     public: PublicItems | None = None,
     memory: Memory | None = None,
-    progress: StageProgress = lambda name, users: None,
+    progress: Report = lambda name, users: None,
 ) -> tuple[Ids, Ids, Contributions]:
     """Users and items in their orders, and who holds what."""
     refuse_too_many(plan, len(pairs.users))

@@ -1,30 +1,116 @@
-"""Read anything that holds (user, item) rows, part by part, into Arrow columns."""
+"""Private data on one machine: what can be checked before they are read, and how they are read.
+
+Anything that holds (user, item) rows is read part by part, into Arrow columns.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dpsu.contributions.id_columns import Column
-from dpsu.contributions.pairs import Part, Rows, Tally
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs, Part, Rows, Tally
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
-from dpsu.inputs.columns import check_names, column_error
+from dpsu.inputs.columns import Items, Users, check_names, column_error
 from dpsu.inputs.delimited import ReadTable
-from dpsu.inputs.formats import STDIN
+from dpsu.inputs.formats import FORMATS, STDIN
 from dpsu.inputs.sql import Query
+from dpsu.inputs.tokens import Tokens
+from dpsu.options import one_of
 from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
-from dpsu.text.spec import Split, TextSpec
+from dpsu.text.spec import FunctionName, Split, TextSpec
+
+if TYPE_CHECKING:
+    from dpsu.text.corpus import Corpus
 
 # Frames are interned in slices of this many rows, so that intermediate arrays stay small.
 ROWS_AT_ONCE = 1 << 21
 Types = tuple[str | None, str | None]
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Source:
+    """Data as they were given, and where users and items are in them."""
+
+    data: Any
+    user: Users
+    item: Items | Tokens
+    format: str | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format is not None:
+            one_of("format", self.format, FORMATS)
+        if isinstance(self.item.tokenizer, FunctionName):
+            raise ParameterError(
+                f"the tokenizer is the {self.item.tokenizer}, which a file does not hold; give it "
+                f"again, in Python: item=dpsu.Tokens({self.item.columns!r}, tokenizer=...)"
+            )
+
+    def check(self) -> None:
+        """Refuse what names, schemas and tokenizers say is wrong; no row is read."""
+        item = self.item
+        columns = wanted(
+            self.user.columns,
+            item.columns,
+            item.repeats,
+            texts=isinstance(item, Tokens),
+            types=(self.user.type, item.type),
+        )
+        refuse_by_names(self.data, columns, self.format, item.tokenizer)
+
+    def refuse_public(self, paths: Iterable[tuple[str, Any]]) -> None:
+        """Refuse a file of data that is also given as public: it would come out whole."""
+        refuse_private_as_public(self.data, self.format, paths)
+
+    def pairs(
+        self,
+        key: Key,
+        *,
+        with_repeats: bool,
+        memory: Memory | None = None,
+        progress: Progress = lambda rows: None,
+    ) -> Pairs:
+        """Who holds what; `with_repeats` says that it matters how often. PRIVATE."""
+        item = self.item
+        rows = read(
+            self.data,
+            user=self.user.columns,
+            item=item.name if isinstance(item, Tokens) else item.columns,
+            count=item.repeats,
+            with_repeats=with_repeats,
+            key=key,
+            format=self.format,
+            memory=memory,
+            text=item.source if isinstance(item, Tokens) else None,
+            tokenizer=item.tokenizer,
+            types=(self.user.type, item.type),
+        )
+        return intern(rows, strict=self.strict, memory=memory, progress=progress)
+
+    def corpus(self, text: TextSpec, key: Key, progress: Progress = lambda texts: None) -> Corpus:
+        """All texts as tokens. PRIVATE."""
+        from dpsu.text.corpus import read_corpus
+
+        rows = read_texts(
+            self.data,
+            self.user.columns,
+            text,
+            key=key,
+            format=self.format,
+            user_type=self.user.type,
+        )
+        return read_corpus(rows, text, self.item.tokenizer, strict=self.strict, progress=progress)
 
 
 def read(
@@ -150,6 +236,17 @@ def _refuse_kind(data: Any) -> None:
         f"data is a {type(data).__name__}; give a path, a frame, a mapping of users to items, or "
         "an iterable of (user, item) pairs"
     )
+
+
+def refuse_same_object(data: Any, *public: Any) -> None:
+    """Refuse confidential data that are also public: all of them would be released."""
+    if isinstance(data, (str, os.PathLike)):
+        # Names of files are compared by the files themselves.
+        return
+    if any(given is data and given is not None for given in public):
+        raise ParameterError(
+            "the confidential data are also given as public data; give public data"
+        )
 
 
 def refuse_private_as_public(

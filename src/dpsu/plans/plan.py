@@ -127,7 +127,7 @@ class Plan:
                 f"{mechanism.name} has no {'public items' if noisy is None else 'counts'}; drop "
                 "them, or choose another mechanism"
             )
-        design = mechanism.design(_left(privacy, noisy, hints, selected), item)
+        design = mechanism.design(_left_for_selection(privacy, noisy, hints, selected), item)
         if item.repeats is not None and design.order != "repeats":
             other = "{order}" if hasattr(mechanism, "order") else "greedy"
             raise ParameterError(
@@ -323,7 +323,7 @@ class Plan:
         Numbers that follow from these are not part of it: their last digits may differ between
         machines.
         """
-        return written.hash_of(self._decided())
+        return written.plan_hash(self._decided())
 
     def to_json(self) -> str:
         """The plan as JSON text; :meth:`from_json` reads it back."""
@@ -441,7 +441,7 @@ def checked_seed(seed: Any) -> int | None:
     return whole_number("insecure_seed", seed, -(2**63), 2**63 - 1)
 
 
-def _left(
+def _left_for_selection(
     privacy: Privacy,
     noisy: NoisyCounts | None,
     hints: Hints | None,

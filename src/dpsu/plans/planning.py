@@ -303,3 +303,31 @@ def _read_known(prior: Any, public_items: Any, item: str) -> PublicData:
 
 def _digest(known: Any) -> PublicDigest | None:
     return None if known is None else PublicDigest(len(known), known.digest)
+
+
+def estimated(auto: Auto, plan: Plan, item: Items | Tokens, hints: Hints) -> Plan:
+    """The plan that estimates choose in the place of the one that was charged."""
+    return make_plan(
+        plan.privacy,
+        auto,
+        plan.user,
+        item,
+        counts=plan.counts or False,
+        public_items=plan.knowledge.public_items,
+        insecure_seed=plan.insecure_seed,
+        hints=hints,
+    )
+
+
+def price(auto: Auto, plan: Plan) -> tuple[float, float]:
+    """What estimates cost, of the plan's numbers, which are Python's: NumPy's have fewer digits."""
+    assert auto.budget is not None
+    return auto.budget * plan.privacy.epsilon, auto.budget * plan.privacy.delta
+
+
+def refuse_too_dear(auto: Auto, plan: Plan) -> None:
+    """Refuse estimates that leave nothing for the selection, before they are charged."""
+    hints = Hints(None, None, *price(auto, plan))
+    Plan.derived(
+        plan.privacy, plan.mechanism, plan.user, plan.item, counts=plan.counts, hints=hints
+    )

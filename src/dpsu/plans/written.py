@@ -38,7 +38,7 @@ ANEW = "Make a new plan with dpsu.plan (dpsu plan --json), and have that approve
 T = TypeVar("T")
 
 
-def hash_of(decided: dict[str, Any]) -> str:
+def plan_hash(decided: dict[str, Any]) -> str:
     """SHA-256 of what was decided, whatever the order of its parts."""
     try:
         text = json.dumps(decided, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -145,12 +145,12 @@ def _in_python(value: Any) -> Any:
 
 
 def users_to_dict(user: Users) -> dict[str, Any]:
-    """Where users are, in plain values."""
+    """Columns and type of users, as a plan's file has them."""
     return {"columns": str(user.columns), "type": user.type}
 
 
 def users_from_dict(values: Any) -> Users:
-    """The same back."""
+    """What `users_to_dict` wrote, checked and read back."""
     user = build(Users, values)
     # Nobody typed a default; it was written all the same.
     return user if user.columns != DEFAULT_USER else Users(DEFAULT_USER, user.type)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
-from dpsu.inputs.source import Source
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.options import whole_number
@@ -23,6 +22,7 @@ from dpsu.yields.forecasting import as_mechanism, tried_mechanisms
 from dpsu.yields.tables import NOT_PRIVATE
 
 if TYPE_CHECKING:
+    from dpsu.inputs.reading import Source
     from dpsu.yields.expected import Expected, HeldBy
 
 FORMAT = 1
@@ -239,6 +239,7 @@ def compare(
     >>> print(found)  # doctest: +ELLIPSIS
     NOT PRIVATE: for the curator only; do not publish. ...
     """
+    from dpsu.inputs.reading import Source
     from dpsu.runtime.compiling import when_compiling
     from dpsu.yields.expected import (
         expect,

@@ -23,7 +23,7 @@ from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
-from dpsu.inputs.source import Source
+from dpsu.inputs.reading import Source
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import Count

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.inputs.columns import Items, Users
-from dpsu.inputs.source import Source
 from dpsu.options import number, whole_number
 from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
     from dpsu.contributions.pairs import Pairs
+    from dpsu.inputs.reading import Source
 
 DEFAULT_ZIPF = 1.0
 DEFAULT_VOCABULARY = 200_000
@@ -71,6 +71,8 @@ def find_users(
                     f"{{{name}}} is for made-up users; a profile has its own: drop it",
                     **{name: ...},
                 )
+        from dpsu.inputs.reading import Source
+
         return _corpus(Source(profile, plan.user, plan.item), users)
     if users is None or items_per_user is None:
         raise ParameterError(
@@ -95,6 +97,7 @@ def find_users(
 
 
 def _made_up(users: int, size: float, zipf: float, vocabulary: int) -> tuple[Profile, Pairs]:
+    from dpsu.inputs.reading import Source
     from dpsu.yields.expected import read_pairs
     from dpsu.yields.made_up import zipf_like
 

@@ -22,7 +22,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
 from tests.support import flat

@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.contributions.pairs import Pairs, intern
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.estimates import LIMITS, UNIT, estimate
 from dpsu.inputs.reading import read

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.privacy.calibration import gaussian_scale

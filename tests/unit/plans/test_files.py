@@ -151,7 +151,7 @@ def test_another_version_is_named_where_it_designs_otherwise() -> None:
     with pytest.raises(dpsu.ParameterError, match="not what its hash stands for"):
         dpsu.Plan.from_dict(values)
     decided = {name: part for name, part in values.items() if name not in written.DERIVED}
-    values["hash"] = written.hash_of(decided)
+    values["hash"] = written.plan_hash(decided)
     assert dpsu.Plan.from_dict(values).version == "0.0.9"
     values["derived"]["theorem"] = "another"
     words = r"derived\.theorem differs, .* dpsu 0\.0\.9 designed it otherwise"

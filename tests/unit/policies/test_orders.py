@@ -12,7 +12,8 @@ from scipy import stats
 from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
-from dpsu.contributions.pairs import Rows, intern, rows_of
+from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Rows, rows_of
 from dpsu.inputs.public import read_prior
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.runtime import threads

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tools import unicode_table
 
 import dpsu
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.inputs.columns import DEFAULT_USER
 from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key

@@ -19,7 +19,7 @@ import pytest
 import dpsu
 from dpsu.engines import local
 from dpsu.inputs.columns import Items, Users
-from dpsu.inputs.source import Source
+from dpsu.inputs.reading import Source
 from dpsu.privacy.curves import Optimal
 from dpsu.randomness.keys import Key
 from dpsu.yields.comparing import BANDS, LEVELS

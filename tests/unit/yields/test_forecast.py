@@ -22,7 +22,7 @@ from dpsu.cli import main, progress
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.inputs.columns import Items, Users
-from dpsu.inputs.source import Source
+from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from dpsu.yields import profiles
 from dpsu.yields.expected import (

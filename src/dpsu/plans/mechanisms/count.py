@@ -15,7 +15,12 @@ from dpsu.plans.mechanisms.base import (
     WithPrior,
     max_items,
 )
-from dpsu.plans.mechanisms.one_shot import halves, needs_max_items, novel_only, together
+from dpsu.plans.mechanisms.one_shot import (
+    all_delta_for_novel_items,
+    halves,
+    needs_max_items,
+    together,
+)
 from dpsu.policies import Count
 from dpsu.privacy import calibration, joint
 from dpsu.privacy.curves import Gaussian, Laplace, ReleaseCurve, TruncatedLaplace
@@ -61,7 +66,7 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
             OneShot(Count(), curve),
             most,
             cutoff=None,
-            delta_split=novel_only(delta),
+            delta_split=all_delta_for_novel_items(delta),
             theorem=theorem,
             **self._bounding(most),
         )

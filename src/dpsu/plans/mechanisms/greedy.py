@@ -19,8 +19,8 @@ from dpsu.plans.mechanisms.base import (
 from dpsu.plans.mechanisms.one_shot import (
     LARGEST_CUTOFF,
     WithCutoff,
+    all_delta_for_novel_items,
     fraction_bits,
-    novel_only,
     passes,
 )
 from dpsu.policies import GreedyPolicy
@@ -145,7 +145,7 @@ class Greedy(Published, WithCutoff, WithMinUsers, WithPrior):
             self.max_items,
             "order",
             cutoff,
-            novel_only(delta),
+            all_delta_for_novel_items(delta),
             theorem,
             proven=not self.as_published,
             order=self.chosen_order,

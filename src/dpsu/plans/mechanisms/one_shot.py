@@ -119,7 +119,7 @@ def together(delta: float) -> Split:
     return (("noise and novel items together", delta),)
 
 
-def novel_only(delta: float) -> Split:
+def all_delta_for_novel_items(delta: float) -> Split:
     """Delta for items that one user alone brings."""
     return (("novel items", delta),)
 

@@ -21,10 +21,10 @@ from dpsu.plans.mechanisms.base import (
 from dpsu.plans.mechanisms.one_shot import (
     NOVEL_SLACK,
     WithCutoff,
+    all_delta_for_novel_items,
     fraction_bits,
     l1_curve,
     l2_curve,
-    novel_only,
     passes,
 )
 from dpsu.policies import L1Descent, L2Descent
@@ -77,7 +77,7 @@ class PolicyLaplace(Published, WithCutoff, WithMinUsers, WithPrior):
             OneShot(policy, curve),
             self.max_items,
             cutoff=cutoff,
-            delta_split=novel_only(privacy.delta),
+            delta_split=all_delta_for_novel_items(privacy.delta),
             theorem=theorem,
             **self._bounding(self.max_items),
         )

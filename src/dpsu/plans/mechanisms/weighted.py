@@ -17,7 +17,12 @@ from dpsu.plans.mechanisms.base import (
     max_items,
     spread_over,
 )
-from dpsu.plans.mechanisms.one_shot import NOVEL_SLACK, l1_curve, l2_curve, novel_only
+from dpsu.plans.mechanisms.one_shot import (
+    NOVEL_SLACK,
+    all_delta_for_novel_items,
+    l1_curve,
+    l2_curve,
+)
 from dpsu.policies import Weighted
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights
@@ -44,7 +49,7 @@ class WeightedLaplace(Published, WithMinUsers, WithPrior):
             OneShot(Weighted(1, UNBOUNDED_FRACTION_BITS), curve),
             self.max_items,
             cutoff=None,
-            delta_split=novel_only(privacy.delta),
+            delta_split=all_delta_for_novel_items(privacy.delta),
             theorem=theorem,
             **self._bounding(self.max_items),
         )

@@ -14,7 +14,7 @@ import pytest
 
 import dpsu
 from dpsu.contributions.ids import Ids
-from dpsu.contributions.pairs import intern
+from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import GIVEN, REPLY, USERS, arrived, pack, sent, unpack
