@@ -89,7 +89,7 @@ def test_formulas_are_typeset_without_a_network(driver: Any, site: Path) -> None
     resize(driver, DESKTOP)
     driver.get((site / "proofs" / "sieve" / "index.html").as_uri())
     shown = driver.find_elements("css selector", ".katex-display")
-    assert len(shown) == 3
+    assert len(shown) == 5
     loaded = driver.execute_script(
         "return document.fonts.ready.then((fonts) => "
         "[...fonts].filter((font) => font.status === 'loaded').map((font) => font.family));"
