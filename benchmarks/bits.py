@@ -68,7 +68,7 @@ def true_means(
 ) -> tuple[list[float], int]:
     """Mean numbers of open items, each used for the cap of its round, and what is released."""
     key = Key.from_insecure_seed(seed)
-    users, items, held = local.group(plan, pairs, key)
+    users, items, held = local.group_as_planned(plan, pairs, key)
     engine, out, means = LocalRounds(held, users, items, key), np.zeros(len(items), bool), []
     for round_ in range(len(bits.shares)):
         having, total = engine.add_open(out, (1, UNIT), (1, UNIT)).tolist()

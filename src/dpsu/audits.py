@@ -166,7 +166,7 @@ def audit(
     ----------
     plan : Plan
         The mechanism and the guarantee to be tested. Its delta should be inflated (0.01 to 0.2), or
-        nothing can be seen; a prior should know the items 0, 1, 2, ..., as :func:`made_up_prior`
+        nothing can be seen; a prior should know the items 0, 1, 2, ..., as :func:`audit_prior`
         does. Where it leaves the mechanism to be chosen, every candidate is tested, with what the
         estimate leaves it.
     trials : int
@@ -266,7 +266,7 @@ def _scenarios(chosen: Plan) -> list[Scenario]:
     return found
 
 
-def made_up_prior() -> Any:
+def audit_prior() -> Any:
     """A prior that knows two thirds of the items of every copy, and ranks them differently."""
     from dpsu.inputs.public import read_prior
 

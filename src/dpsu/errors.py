@@ -134,6 +134,13 @@ def warn(message: str) -> None:
     warnings.warn(message, DataWarning, stacklevel=level)
 
 
+def warn_or_refuse(what: str, done: str, fix: str, strict: bool) -> None:
+    """Warn of what was left out, or refuse it where the caller wants that."""
+    if strict:
+        raise DataError(f"{what}; {fix}")
+    warn(f"{what}; {done}")
+
+
 def _is_ours(module: str) -> bool:
     # Contexts of ours are left by way of contextlib.
     return module.partition(".")[0] in ("dpsu", "contextlib")

@@ -247,7 +247,7 @@ def kept_by_one(data: dict[str, dict[str, int]], key: Key) -> list[set[str]]:
         counts=dpsu.Counts(max_items=3),
     )
     found = [set(weights_of(plan, data, key))]
-    users, items, held = local.group(plan, pairs, key)
+    users, items, held = local.group_as_planned(plan, pairs, key)
     engine = LocalRounds(held, users, items, key)
     shares = np.array([0, *range(9, 0, -1)], np.int64)
     for round_ in range(2):

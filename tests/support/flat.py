@@ -6,7 +6,7 @@ from typing import Any
 
 import dpsu
 import dpsu.spark
-from dpsu.audits import made_up_prior
+from dpsu.audits import audit_prior
 from dpsu.cli import options
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
@@ -89,7 +89,7 @@ def audit(**flat: Any) -> dpsu.Audit:
     flat.setdefault("epsilon", 1.0)
     flat.setdefault("delta", 0.05)
     if flat.get("order") in ("popular", "scarce"):
-        flat.setdefault("prior", made_up_prior())
+        flat.setdefault("prior", audit_prior())
     return dpsu.audit(dpsu.plan(**planned(flat)), **flat)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsu.audits import HEAD, Audit, made_up_prior
+from dpsu.audits import HEAD, Audit, audit_prior
 from dpsu.cli.options import mechanism_of, mechanism_options
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import printed, somebody_watches
@@ -94,7 +94,7 @@ def _audited(typed: dict[str, Any]) -> list[Mechanism]:
             if how != PAPER:
                 options.pop("allow_unproven", None)
             if options.get("order") in PRIOR_ORDERS:
-                options["prior"] = made_up_prior()
+                options["prior"] = audit_prior()
             made.append(mechanism_of(options) or Auto())
     return made
 

@@ -38,9 +38,8 @@ from dpsu.contributions.pairs import (
     question_users,
     report_lost,
     report_nothing,
-    warn_or_refuse,
 )
-from dpsu.errors import DataError, without_values
+from dpsu.errors import DataError, warn_or_refuse, without_values
 from dpsu.kernels import interning
 from dpsu.kernels.grouping import MOST_REPEATS
 from dpsu.kernels.hashing import hash_strings

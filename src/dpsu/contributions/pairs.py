@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids
-from dpsu.errors import DataError, warn
+from dpsu.errors import warn, warn_or_refuse
 
 Columns = tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray | None]
 Part = Callable[[], Columns]
@@ -147,10 +147,3 @@ def question_users(what: str, user_name: str) -> None:
         f"every {what} has its own {user_name!r}: is this column really the person to protect, and "
         f"not a number of the {what}?"
     )
-
-
-def warn_or_refuse(what: str, done: str, fix: str, strict: bool) -> None:
-    """Warn of what was left out, or refuse it where the caller wants that."""
-    if strict:
-        raise DataError(f"{what}; {fix}")
-    warn(f"{what}; {done}")

@@ -91,7 +91,7 @@ def run(
     progress: Report = lambda name, users: None,
 ) -> tuple[Plan, pa.Array]:
     """Released items, sorted, in the type of the private items; and the plan that chose them."""
-    users, items, held = group(
+    users, items, held = group_as_planned(
         plan, pairs, key, prior=prior, public=public, memory=memory, progress=progress
     )
     plan = chosen(plan, held, key)
@@ -104,7 +104,8 @@ def run(
     selection = plan.selection
     if isinstance(selection, OneShot):
         weights = above_min_users(
-            plan, plan.policy.weights(bound(plan, held, users, items, key), users_weighed)
+            plan,
+            plan.policy.weights(bound_as_planned(plan, held, users, items, key), users_weighed),
         )
         progress("tossing coins", 0)
         released = flip_coins(plan.curve, weights, plan.policy.fraction_bits, items, key)
@@ -149,8 +150,8 @@ def shares(
 
     If the policy has no order of users, sums over parts of the users add up to the sum over all.
     """
-    users, items, held = group(plan, pairs, key, prior=prior, public=public)
-    return items, plan.policy.weights(bound(plan, held, users, items, key))
+    users, items, held = group_as_planned(plan, pairs, key, prior=prior, public=public)
+    return items, plan.policy.weights(bound_as_planned(plan, held, users, items, key))
 
 
 def above_min_users(plan: Plan, weights: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -183,7 +184,7 @@ def holders(
     return found
 
 
-def group(
+def group_as_planned(
     plan: Plan,
     pairs: Pairs,
     key: Key,
@@ -228,7 +229,7 @@ def _item_order(plan: Plan, items: Ids, key: Key, prior: Prior | None) -> NDArra
     return order.hash_order(items, salt)
 
 
-def bound(
+def bound_as_planned(
     plan: Plan, contributions: Contributions, users: Ids, items: Ids, key: Key
 ) -> Contributions:
     """At most `max_items` items of each user, as the plan says; `contributions` is used up."""

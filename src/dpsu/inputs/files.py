@@ -102,7 +102,7 @@ def _no_file(source: str) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Source:
+class OpenFile:
     """A file to be read: functions that each read some of its rows, in order.
 
     `known_rows` is the number of rows if the file says so, else 0.
@@ -112,7 +112,7 @@ class Source:
     known_rows: int = 0
 
 
-def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: Lose) -> Source:
+def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: Lose) -> OpenFile:
     """Open one file, or standard input, to read the wanted columns; problems go to `lose`."""
     piped = str(path) == STDIN
     what = "standard input" if piped else f"{path.name!r}"
@@ -123,8 +123,8 @@ def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: 
         return _open_parquet(path, columns, what)
     source = _open(path)
     if kind == "jsonl":
-        return Source(delimited.read_json_lines(source, columns, what, lose))
-    return Source(delimited.read_csv(source, str(kind), columns, what, lose))
+        return OpenFile(delimited.read_json_lines(source, columns, what, lose))
+    return OpenFile(delimited.read_csv(source, str(kind), columns, what, lose))
 
 
 def check_columns(path: Path, columns: Sequence[Column], format_: str | None) -> None:
@@ -172,7 +172,7 @@ def read_public_table(path: Path) -> pa.Table:
     )
 
 
-def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
+def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
     broken = _no_parquet(what)
     piped = pa.py_buffer(sys.stdin.buffer.read()) if str(path) == STDIN else None
 
@@ -218,7 +218,7 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> Source:
                 batches = file.iter_batches(at_once, [group], columns=list(columns))
                 yield from delimited.tables_of(batches, broken)
 
-    return Source(tables(), metadata.num_rows)
+    return OpenFile(tables(), metadata.num_rows)
 
 
 def _size(metadata: Any, group: int, wanted: Sequence[Column]) -> tuple[int, int]:

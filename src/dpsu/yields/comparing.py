@@ -245,7 +245,7 @@ def compare(
         expect,
         held_by,
         holders_of,
-        read_pairs,
+        pairs_to_try,
         universal_bound,
         usual_runs,
     )
@@ -256,7 +256,7 @@ def compare(
     if runs is not None:
         whole_number("runs", runs, 1, MOST_RUNS)
     with steps(progress, "comparing") as tell, when_compiling(lambda: tell(0, 0)):
-        pairs = read_pairs(source)
+        pairs = pairs_to_try(source)
         holders = holders_of(pairs)
         keys = runs or usual_runs(len(pairs), FEWEST_RUNS)
         step = 0

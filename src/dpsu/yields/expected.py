@@ -151,7 +151,7 @@ class Run:
     def _grouped(self, plan: Plan) -> Grouped:
         counted = plan.order == "repeats"
         if counted not in self._groups:
-            self._groups[counted] = local.group(plan, self._pairs, self._key)
+            self._groups[counted] = local.group_as_planned(plan, self._pairs, self._key)
         return self._groups[counted]
 
     def _weights(self, plan: Plan) -> NDArray[np.int64]:
@@ -165,7 +165,7 @@ class Run:
 
     def _bounded(self, plan: Plan) -> Contributions:
         users, items, held = self._grouped(plan)
-        return local.bound(plan, _copied(held), users, items, self._key)
+        return local.bound_as_planned(plan, _copied(held), users, items, self._key)
 
     def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
         """What was made for this name among the last few, or made now."""
@@ -233,7 +233,7 @@ def separating(
     return int(numbers[best]) if best < len(numbers) else None
 
 
-def read_pairs(source: Source, progress: Callable[[int], None] = lambda rows: None) -> Pairs:
+def pairs_to_try(source: Source, progress: Callable[[int], None] = lambda rows: None) -> Pairs:
     """Read rows as a release would, with how often users hold items."""
     return source.pairs(Key.from_insecure_seed(FIRST_KEY), with_repeats=True, progress=progress)
 

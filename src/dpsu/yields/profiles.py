@@ -98,7 +98,7 @@ def find_users(
 
 def _made_up(users: int, size: float, zipf: float, vocabulary: int) -> tuple[Profile, Pairs]:
     from dpsu.inputs.reading import Source
-    from dpsu.yields.expected import read_pairs
+    from dpsu.yields.expected import pairs_to_try
     from dpsu.yields.made_up import zipf_like
 
     used = min(users, max(1, int(MOST_PAIRS / size)))
@@ -106,7 +106,7 @@ def _made_up(users: int, size: float, zipf: float, vocabulary: int) -> tuple[Pro
     with warnings.catch_warnings():
         # One item per user is what was asked for, not a mistaken column.
         warnings.simplefilter("ignore", DataWarning)
-        pairs = read_pairs(Source(table, Users(), Items(repeats="count")))
+        pairs = pairs_to_try(Source(table, Users(), Items(repeats="count")))
     return Profile(users, size, zipf, vocabulary, used, len(pairs), len(pairs.items)), pairs
 
 
@@ -114,9 +114,9 @@ def _corpus(profile: Source, users: int | None) -> tuple[Profile, Pairs]:
     import numpy as np
 
     from dpsu.contributions.order import hash_order
-    from dpsu.yields.expected import holders_of, read_pairs
+    from dpsu.yields.expected import holders_of, pairs_to_try
 
-    pairs = read_pairs(profile)
+    pairs = pairs_to_try(profile)
     if not len(pairs):
         raise ParameterError(
             "{profile} has no rows with a user and an item to forecast from", profile=...

@@ -23,7 +23,7 @@ from dpsu.inputs.reading import Source
 from dpsu.privacy.curves import Optimal
 from dpsu.randomness.keys import Key
 from dpsu.yields.comparing import BANDS, LEVELS
-from dpsu.yields.expected import read_pairs
+from dpsu.yields.expected import pairs_to_try
 from dpsu.yields.made_up import zipf_like
 from dpsu.yields.tables import NOT_PRIVATE
 from tests.support import flat
@@ -69,7 +69,7 @@ def test_the_size_of_the_data(found: dpsu.Comparison) -> None:
 @pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-laplace", "sieve"])
 def test_all_numbers_are_means_of_real_runs(mechanism: str) -> None:
     (row,) = dpsu.compare(table(), mechanisms=[mechanism], runs=30, **PRIVACY).rows
-    pairs = read_pairs(Source(table(), Users(), Items()))
+    pairs = pairs_to_try(Source(table(), Users(), Items()))
     plan = flat.plan(mechanism=mechanism, **PRIVACY)
     held, total = holders(), sum(holders().values())
     facts = []

@@ -29,7 +29,7 @@ from dpsu.yields.expected import (
     expect,
     held_by,
     holders_of,
-    read_pairs,
+    pairs_to_try,
     separating,
     universal_bound,
 )
@@ -42,7 +42,7 @@ SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
 
 def made_up(users: int, size: float, vocabulary: int = 500) -> Pairs:
     table = zipf_like(users, items_per_user=size, zipf=1.0, vocabulary=vocabulary, seed=3)
-    return read_pairs(Source(table, Users(), Items(repeats="count")))
+    return pairs_to_try(Source(table, Users(), Items(repeats="count")))
 
 
 def planned(mechanism: str, epsilon: float = 2.0, **options: Any) -> dpsu.Plan:

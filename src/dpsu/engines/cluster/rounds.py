@@ -108,9 +108,11 @@ class Ask:
     def _begin(self, partition: int, pairs: Pairs, surveys: Surveys) -> Iterator[Message]:
         job, plan = self.job, self.job.plan
         yield Message(0, CENSUS, partition, np.array([len(pairs.users)]).tobytes())
-        users, items, held = local.group(plan, pairs, job.key, public=job.public, prior=job.prior)
+        users, items, held = local.group_as_planned(
+            plan, pairs, job.key, public=job.public, prior=job.prior
+        )
         if isinstance(plan.selection, OneShot):
-            held = local.bound(plan, held, users, items, job.key)
+            held = local.bound_as_planned(plan, held, users, items, job.key)
         engine = LocalRounds(held, users, items, job.key)
         weights, present = surveys.conversation_of(partition).ask(0, engine, None)
         if present is None:
@@ -202,7 +204,7 @@ class Survey:
         assert asking is not None
         if self.round_number == 0:
             for partition, pairs in received_pairs(messages).items():
-                users, items, held = local.group(
+                users, items, held = local.group_as_planned(
                     job.plan, pairs, job.key, public=job.public, prior=job.prior
                 )
                 yield partition, asking.survey(LocalRounds(held, users, items, job.key), None)

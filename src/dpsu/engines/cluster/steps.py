@@ -247,7 +247,9 @@ class CountSizes:
         """Rows of (class, number of users)."""
         job = self.job
         for pairs in received_pairs(arrived(batches)).values():
-            _, _, held = local.group(job.plan, pairs, job.key, prior=job.prior, public=job.public)
+            _, _, held = local.group_as_planned(
+                job.plan, pairs, job.key, prior=job.prior, public=job.public
+            )
             counted = histogram(held.sizes)
             classes = pa.array(np.arange(len(counted)), pa.int64())
             yield pa.RecordBatch.from_arrays([classes, integers(counted)], ["class", "number"])

@@ -106,11 +106,11 @@ def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
     sieve = plan.selection
     rows = read(table, user="user", item="item", count=None, with_repeats=False, key=key)
     pairs = intern(rows)
-    items = local.group(plan, pairs, key)[1]
+    items = local.group_as_planned(plan, pairs, key)[1]
     scales = {this_round.number: sieve.scale(this_round) for this_round in sieve.rounds()}
 
     def engine() -> LocalRounds:
-        users, ordered, held = local.group(plan, pairs, key)
+        users, ordered, held = local.group_as_planned(plan, pairs, key)
         return LocalRounds(held, users, ordered, key)
 
     def noise(round_: int) -> np.ndarray:
@@ -262,7 +262,7 @@ def test_surveys_lead_every_partition_to_the_cap_of_one_machine() -> None:
         rows = read(table, user="user", item="item", count=None, with_repeats=False, key=job.key)
         expected = local.run(job.plan, intern(rows), job.key)[1].to_pylist()
         assert clusters.released(table, job, cut, 3) == expected
-        users_, items, held = local.group(job.plan, intern(rows), job.key)
+        users_, items, held = local.group_as_planned(job.plan, intern(rows), job.key)
         sums = LocalRounds(held, users_, items, job.key).add_open(
             np.zeros(len(items), bool), LIMITS, UNITS
         )
