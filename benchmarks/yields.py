@@ -98,16 +98,17 @@ How many items each mechanism releases, as the mean over 20 keys with its standa
 outputs only held items could release in expectation; *missing* is the part of all occurrences
 (words of texts, else pairs) that belong to items not released. *Missed* is, of the items that three
 times as many users hold as are typically needed, the part that is not released; what is typically
-needed are the holders of the item whose rank is the number of released items. "paper" is as published, everything
-else is calibrated by us. Rows with a number are for that many items per user: the best of them is
-known only after the fact, and choosing it by looking is not private. The prior is the words of
-public Reddit posts. With hints, `auto` and `bits` get the numbers of users and of items per user to one
-digit; otherwise `auto` pays 1 % of epsilon to estimate them, and `bits` 1 % of its budget.
+needed are the holders of the item whose rank is the number of released items. "paper" is as
+published, everything else is calibrated by us. Rows with a number are for that many items per user:
+the best of them is known only after the fact, and choosing it by looking is not private. The prior
+is the words of public Reddit posts. With hints, `auto` and `bits` get the numbers of users and of
+items per user to one digit; otherwise `auto` pays 1 % of epsilon to estimate them, and `bits` 1 % of
+its budget.
 
-The constants of `sieve` were chosen on made-up data (`python -m benchmarks.steering`), but for three
-that keep common items from being missed: for these the sizes of all real sets here were in view. The
-shares of the rounds of `bits` were found with some of these sets in view, too. The Reddit-shaped set is
-made up, with a seed of its own.
+The constants of `sieve` were chosen on made-up data (`python -m benchmarks.steering`), but for
+three that keep common items from being missed: for these the sizes of all real sets were in view. The
+shares of the rounds of `bits` were found with some of these sets in view, too. The Reddit-shaped
+set is made up, with a seed of its own.
 
 ![Items released as a share of the best published mechanism](../images/yields.svg)"""
 NAMES = {
