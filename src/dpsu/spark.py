@@ -183,10 +183,11 @@ def release(
             df, approved, key, prior=known.prior, public=known.public_items, strict=strict,
             partitions=partitions,
         )  # fmt: skip
+        chosen = approved
         if isinstance(approved.selection, Choice):
             report("estimating set sizes", 0)
             prepared = engine.chosen(prepared)
-        chosen = prepared.job.plan.with_knowledge(known)
+            chosen = prepared.job.plan.with_knowledge(known)
         report("choosing items", 0)
         items = engine.run(prepared)
         if chosen.noisy_counts is None:

@@ -19,6 +19,7 @@ CLASSES = 12
 SIZES = np.array([1.0, 2.0, 3.4, *(2.0**b / (2.0 * math.log(2.0)) for b in range(3, CLASSES))])
 # Epsilon is rounded down to such parts, so that noise is drawn from fractions of small numbers.
 PARTS = 1 << 20
+SEEN, SEEN_IF_LARGE, ENOUGH = 2.8, 0.45, 14.0
 
 
 def histogram(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -44,11 +45,12 @@ def estimate(counted: NDArray[np.int64], key: Key, epsilon: float) -> Hints:
 
 def average(noisy: NDArray[np.int64], share: float, epsilon: float) -> Hints:
     """Number of users and their mean set size, if noise leaves anything to see."""
-    deviation = math.sqrt(2.0) / share
-    # What may well be noise alone is none.
-    seen = np.where(noisy > 2.0 * deviation, noisy, 0).astype(np.float64)
+    # What may well be noise alone is none: a few users who do not exist would make a large mean if
+    # they were in a class of large sets, so that more is asked of those.
+    least = (SEEN + SEEN_IF_LARGE * np.arange(CLASSES)) / share
+    seen = np.where(noisy > least, noisy, 0).astype(np.float64)
     users = float(seen.sum())
-    if users < 8.0 * deviation:
+    if users < ENOUGH / share:
         # Too few to tell; who must choose without knowing chooses sieve.
         return Hints(None, None, epsilon)
     return Hints(round(users), float((seen * SIZES).sum()) / users, epsilon)

@@ -141,7 +141,7 @@ def test_a_release_holds_no_secret() -> None:
     again = pickle.loads(pickle.dumps(result))
     assert again.items == result.items
     assert again.plan == result.plan
-    held = {"plan", "values", "counts", "prior_share", "run", "items", "_lookup"}
+    held = {"plan", "values", "counts", "prior_share", "approved", "run", "items", "_lookup"}
     assert set(vars(result)) <= held
     assert set(vars(result.run)) == {"id", "time", "dataset"}
 

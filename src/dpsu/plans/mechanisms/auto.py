@@ -83,19 +83,6 @@ class Auto(Mechanism):
     What decides is how many items a user holds on average. Where `items_per_user` is not given, 1 %
     of epsilon pays for an estimate of it, and a plan names all mechanisms it may come to.
 
-    Parameters
-    ----------
-    items_per_user : float, optional
-        Public estimate of how many different items a user holds on average.
-    users : int, optional
-        Public estimate of the number of users.
-    budget : float
-        Share of epsilon for which both are estimated from the data, where they are not given.
-    among : {"all", "parallel"}
-        Whether to choose among all candidates, or among those that run on Spark, too.
-    prefer : {"items", "speed"}
-        What matters most: the number of released items, or few passes over the data.
-
     Examples
     --------
     >>> import dpsu

@@ -169,13 +169,18 @@ def by_name(name: str, **options: Any) -> Mechanism:
 
 def no_such_option(name: str, typed: str) -> ParameterError:
     """The error for an option that a mechanism lacks: which it has, and who has this one."""
-    having = [other for other, kind in MECHANISMS.items() if typed in options_of(kind)]
+    having = [other for other, kind in MECHANISMS.items() if _has(kind, typed)]
     message = f"{name} has no option {{{typed}}}"
     if having:
         message += f", which {', '.join(having)} {'has' if len(having) == 1 else 'have'}"
     own = options_of(MECHANISMS[name])
     message += f"; its options are {', '.join(f'{{{each}}}' for each in own)}"
     return ParameterError(message, **dict.fromkeys([typed, *own], ...))
+
+
+def _has(kind: type[Mechanism], typed: str) -> bool:
+    """Whether a mechanism has an option of this name, in Python or on the command line."""
+    return any(typed in (name, option.name) for name, option in options_of(kind).items())
 
 
 def spread_over(weight: float, most: int | None, root: bool, bound: str = "") -> str:
