@@ -63,8 +63,8 @@ def release(
         The guarantee for adding or removing one user with all rows.
     mechanism : str or Mechanism, optional
         One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
-        sieve by default. :class:`dpsu.Auto` chooses by public numbers, or by an estimate that a
-        small share of epsilon pays for; the release then holds the plan that was chosen.
+        by default :class:`dpsu.Auto`, which chooses by public numbers, or by an estimate that 1 %
+        of epsilon pays for; the release then holds the plan that was chosen.
     user, item : str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release, "user" and "item" by default;
         :class:`dpsu.Tokens` makes items of texts.

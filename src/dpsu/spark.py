@@ -116,7 +116,7 @@ def release(
     plan : Plan, optional
         As for :func:`dpsu.release`; the same plan runs there and here.
     mechanism : str or Mechanism, optional
-        Sieve (default), Bits, Auto (among these two), Sips, Reroute, WeightedGaussian,
+        Auto (default, among sieve and bits), Sieve, Bits, Sips, Reroute, WeightedGaussian,
         WeightedLaplace, CountGaussian or CountLaplace. Mechanisms whose users act one after the
         other are refused.
     partitions : int, optional

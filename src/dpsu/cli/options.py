@@ -141,8 +141,8 @@ def mechanism_options(command: Command) -> Command:
     named = click.option(
         "--mechanism",
         type=Words(list(MECHANISMS)),
-        help="How items are chosen; see `dpsu mechanisms`. Default sieve, or auto where "
-        "--expected-items-per-user or --auto-budget is given.",
+        help="How items are chosen; see `dpsu mechanisms`. Default auto, or sieve where an option "
+        "is given that auto lacks.",
     )
     return added(command, (named, *(flag.made() for flag in mechanism_flags())))
 

@@ -14,13 +14,13 @@ from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
-from dpsu.plans.mechanisms import Auto, Hints, Mechanism, Sieve, by_name
+from dpsu.plans.mechanisms import Auto, Hints, Mechanism, by_name
 from dpsu.plans.plan import Plan, checked_seed
 from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, is_file
 
-DEFAULT_MECHANISM = Sieve
+DEFAULT_MECHANISM = Auto
 
 
 @kind_keywords
@@ -43,8 +43,8 @@ def plan(
         The guarantee for adding or removing one user with all rows.
     mechanism : str or Mechanism, optional
         One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
-        sieve by default. :class:`dpsu.Auto` chooses by public numbers, or by an estimate that a
-        small share of epsilon pays for; the plan then names what it may choose.
+        by default :class:`dpsu.Auto`, which chooses by public numbers, or by an estimate that 1 %
+        of epsilon pays for; the plan then names what it may choose.
     user, item : str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release; :class:`dpsu.Tokens` makes
         items of texts.

@@ -1,4 +1,4 @@
-"""Many small rounds, each steering the next; the default."""
+"""Many small rounds, each steering the next."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sieve(Mechanism):
     name: ClassVar[str] = "sieve"
     summary: ClassVar[str] = (
         "many small rounds, each steering the next; releases most where users hold more than a few "
-        "items; parallel; the default"
+        "items; parallel"
     )
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
