@@ -39,7 +39,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     epsilon, delta : float
         The guarantee for adding or removing one group (a person) with all of its texts.
     mechanism : str or Mechanism, optional
-        As for :func:`dpsu.release`; sieve by default.
+        As for :func:`dpsu.release`; auto by default.
     tokenizer : str or callable, optional
         As for :func:`dpsu.release`; ``"words"`` by default.
     ngram_range : (int, int)

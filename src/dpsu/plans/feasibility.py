@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpsu.errors import ParameterError
+from dpsu.plans.mechanisms import Choice
 from dpsu.plans.plan import Plan
 from dpsu.privacy.curves import Optimal
 from dpsu.privacy.guarantee import LARGEST_EPSILON, Privacy
@@ -19,10 +20,24 @@ Replan = Callable[[float], Plan]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know about settings; `stops` says that they are not worth a release."""
+    """Something to know about settings; `stops` says that they are not worth a release.
+
+    What `warns` stands first: it is about the guarantee, and not about what comes out.
+    """
 
     stops: bool
     text: str
+    warns: bool = False
+
+    @property
+    def label(self) -> str:
+        """How it is introduced."""
+        return "STOP" if self.stops else "WARNING" if self.warns else "Note"
+
+    @property
+    def order(self) -> int:
+        """Where it stands: the worst must not be overlooked."""
+        return ["WARNING", "STOP", "Note"].index(self.label)
 
 
 def fewest_holders(privacy: Privacy, probability: float = HALF) -> int:
@@ -88,7 +103,13 @@ def _too_few(plan: Plan, replan: Replan, users: int) -> list[Finding]:
 
 
 def _holders_needed(plan: Plan, probability: float = HALF) -> float:
-    """Holders without whom no item is released with this probability: nobody gives more than 1."""
+    """Holders without whom no item is released with this probability: nobody gives more than 1.
+
+    Where a mechanism is still to be chosen, they are those of the candidate that needs fewest.
+    """
+    if isinstance(plan.selection, Choice):
+        rivals = (each for each in plan.candidates if each.name != "bits")
+        return min(_holders_needed(each, probability) for each in rivals)
     weight = plan.needed[probability]
     if weight is None:
         # A cutoff below it: what is full is released as often as the cutoff allows.
@@ -132,4 +153,4 @@ def _large_delta(privacy: Privacy, users: int) -> list[Finding]:
         f"one user would keep that guarantee. Choose delta far below, such as "
         f"{SAFE_PART / users:.0e}"
     )
-    return [Finding(True, message)]
+    return [Finding(False, message, warns=True)]

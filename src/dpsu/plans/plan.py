@@ -319,7 +319,8 @@ class Plan:
         still to be chosen, it is the most that any candidate needs.
         """
         if isinstance(self.selection, Choice):
-            each = [plan.needed for plan in self.candidates]
+            # Bits is for users of hundreds of items, and this is about users of one.
+            each = [plan.needed for plan in self.candidates if plan.name != "bits"]
             most = {p: max(found[p] or math.inf for found in each) for p in PROBABILITIES}
             return {p: (w if w < math.inf else None) for p, w in most.items()}
         if self.rounds is not None:

@@ -143,6 +143,7 @@ def _gain(epsilon: float, delta: float, log_power: float) -> float:
     return rate_at_least(epsilon, (1.0 - SURE_SHARE) * delta, order) / order
 
 
+@lru_cache(maxsize=64, typed=True)
 def prices_of(cap: float) -> tuple[int, ...]:
     """Integer prices of 0, 1, ... units: ``c(v) = v^2 max(1, v/cap)^3`` of the budget, rounded up.
 
@@ -174,7 +175,7 @@ def usable_caps(account: BitsAccount, shares: tuple[float, ...]) -> tuple[float,
     return tuple(
         cap
         for cap in CAPS
-        if limits_of(prices_of(cap), BUDGET, share, account)[0][1] > 0
+        if set_aside(prices_of(cap)[1], BUDGET, share, account) > 0
         and DEVIATIONS * deviation * STEPS / cap <= LONGEST
     )
 
@@ -244,16 +245,18 @@ def verify(curve: BitsCurve, account: BitsAccount) -> float:
     return float(worst_use(table, sure, limits, account.order - 1.0, *unused))
 
 
+def set_aside(price: int, budget: int, share: float, account: BitsAccount) -> int:
+    """The mass to take off for a price, in units of the smallest chance, rounded down."""
+    return math.floor(Fraction(share) * Fraction(account.sure) * Fraction(price, budget) * CERTAIN)
+
+
 def limits_of(
     prices: tuple[int, ...], budget: int, share: float, account: BitsAccount
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
     """For every number of units, rounded down: the mass to take off, and the limit of moments."""
     import numpy as np
 
-    sure = [
-        math.floor(Fraction(share) * Fraction(account.sure) * Fraction(price, budget) * CERTAIN)
-        for price in prices
-    ]
+    sure = [set_aside(price, budget, share, account) for price in prices]
     # Three roundings: the quotient of whole numbers and both products. The order less 1 is exact.
     limits = [
         (account.order - 1.0)

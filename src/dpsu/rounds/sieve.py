@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from dpsu.privacy.calibration import ROUND_UP
@@ -115,6 +116,7 @@ class SieveRounds:
         share = this_round.phase.shares[this_round.place]
         return ROUND_UP * self.sigma / math.sqrt(share) * float(1 << self.fraction_bits)
 
+    @lru_cache(maxsize=64)  # noqa: B019
     def limits(self) -> tuple[Limits, ...]:
         """What users may give, phase by phase: norms are the same in all, and caps are not.
 
@@ -196,6 +198,7 @@ GROWTH = 0.9
 CAP_SCOUTING = 0.3
 
 
+@lru_cache(maxsize=64, typed=True)
 def design_sieve(
     epsilon: float,
     delta: float,

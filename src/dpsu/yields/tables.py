@@ -53,9 +53,9 @@ def bar(value: float, most: float) -> str:
 
 def forecast_text(forecast: Forecast) -> str:
     """A forecast for people to read."""
-    text = [*_expected(forecast)]
-    for finding in _worst_first(forecast):
-        text.append(f"{'STOP' if finding.stops else 'Note'}: {finding.text}.")
+    told = [(each.warns, f"{each.label}: {each.text}.") for each in _worst_first(forecast)]
+    text = [line for warns, line in told if warns]
+    text += [*_expected(forecast), *(line for warns, line in told if not warns)]
     most = max(point.released for point in forecast.by_mechanism)
     rows = [
         (*_point_row(point), f"{bar(point.released, most):<{BAR}}")
@@ -71,7 +71,9 @@ def forecast_text(forecast: Forecast) -> str:
 def forecast_html(forecast: Forecast) -> str:
     """A forecast for notebooks: what is expected, what is wrong with it, and all mechanisms."""
     findings = [
-        alert("STOP", f"{finding.text}.") if finding.stops else paragraph(f"Note: {finding.text}.")
+        alert(finding.label, f"{finding.text}.")
+        if finding.stops or finding.warns
+        else paragraph(f"Note: {finding.text}.")
         for finding in _worst_first(forecast)
     ]
     return block(
@@ -94,7 +96,7 @@ def _expected(forecast: Forecast) -> tuple[str, str]:
 
 def _worst_first(forecast: Forecast) -> list[Finding]:
     """What stops a release must not be overlooked."""
-    return sorted(forecast.findings, key=lambda finding: not finding.stops)
+    return sorted(forecast.findings, key=lambda finding: finding.order)
 
 
 def _best_first(forecast: Forecast) -> list[Point]:

@@ -38,16 +38,20 @@ def test_users_whom_no_epsilon_helps() -> None:
     assert "No epsilon up to 50 is enough" in told[0]
 
 
-def test_a_large_delta_stops() -> None:
-    (told,) = hopeless(epsilon=1, delta=1e-3, users=5000, items_per_user=3)
-    assert told.startswith("delta=0.001 is not below 1/users = 0.0002")
-    assert "such as 2e-06" in told
+def test_a_large_delta_is_a_warning_in_the_first_line() -> None:
+    made = flat.forecast(epsilon=1, delta=1e-3, users=5000, items_per_user=3, mechanisms=[])
+    assert not made.hopeless
+    (told,) = [finding for finding in made.findings if finding.warns]
+    assert told.text.startswith("delta=0.001 is not below 1/users = 0.0002")
+    assert "such as 2e-06" in told.text
+    assert str(made).startswith("WARNING: delta=0.001 is not below 1/users")
+    assert "WARNING" in made._repr_html_()
     assert not hopeless(epsilon=1, delta=1e-4, users=5000, items_per_user=3)
 
 
 def test_weight_spread_too_thin_stops() -> None:
     (told,) = hopeless(epsilon=1, delta=1e-6, users=100, items_per_user=50, zipf=0.0)
-    assert "sieve is expected to release 0 items of users=100" in told
+    assert "auto is expected to release 0 items of users=100" in told
 
 
 def test_sets_far_smaller_than_max_items_are_told() -> None:

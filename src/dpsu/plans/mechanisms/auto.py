@@ -128,7 +128,9 @@ class Auto(Mechanism):
         choices=(ITEMS, SPEED),
     )
     name: ClassVar[str] = "auto"
-    summary: ClassVar[str] = "the best of these for users as expected, or as estimated privately; the default"
+    summary: ClassVar[str] = (
+        "the best of these for users as expected, or as estimated privately; the default"
+    )
 
     def check(self) -> None:
         """Refuse to pay for what is known."""

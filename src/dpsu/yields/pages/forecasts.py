@@ -46,12 +46,12 @@ def forecast_page(forecast: Forecast) -> str:
 
 
 def _findings(forecast: Forecast) -> str:
-    listed = sorted(forecast.findings, key=lambda finding: not finding.stops)
+    listed = sorted(forecast.findings, key=lambda finding: finding.order)
     if not listed:
         return ""
     parts = [
-        f'<li class="{"stop" if finding.stops else "note"}">'
-        f"<b>{'Stop:' if finding.stops else 'Note:'}</b>{escape(finding.text)}.</li>"
+        f'<li class="{"note" if finding.label == "Note" else "stop"}">'
+        f"<b>{finding.label.capitalize()}:</b>{escape(finding.text)}.</li>"
         for finding in listed
     ]
     return f'<ul class="findings">{"".join(parts)}</ul>'
