@@ -25,6 +25,7 @@ Words = NDArray[np.uint64]
 # Weights are shrunk by more than that before they are rounded down, so that no norm exceeds its
 # limit.
 SHRINK = 1.0 - 2.0**-30
+SMALLEST_RATIO = 1e-150
 MOST_STEPS = 16
 CLOSE_ENOUGH = 1.0 + 2.0**-20
 
@@ -95,7 +96,8 @@ def attend(
             continue
         squares = 0.0
         for j in range(t):
-            ratio[j] /= largest
+            # Squares of smaller ones would lose digits, or vanish, and the norm with them.
+            ratio[j] = max(ratio[j] / largest, SMALLEST_RATIO)
             squares += ratio[j] * ratio[j]
         # Raise the level until the norm is reached: what items at the cap do not take goes to the
         # others.

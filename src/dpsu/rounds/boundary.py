@@ -13,11 +13,14 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dpsu.privacy.calibration import ROUND_UP
 from dpsu.privacy.normal import RELATIVE_ERROR, upper_tail
 
 CAP_STEPS = 384
 # Evidence is a sum of doubles: it is off by far less than this.
 SUM_ERROR = 1e-9
+# Beyond it, that error grows with the boundary: 100 sums of so much err by less than 1e-10.
+LARGE_BOUND = 1e3
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,9 @@ def crossing_at_most(phase: Phase, sigma: float, unit: float, cap: float) -> flo
     """
     total = 0.0
     for spent, drift, bound in zip(*_sums(phase.shares, phase.shapes), phase.boundary, strict=True):
-        room = bound - cap * drift - _rounding(spent, unit)
-        total += upper_tail(room / (sigma * math.sqrt(spent)))
+        room = bound - cap * drift - _rounding(spent, unit, bound)
+        # Noise is drawn with a scale that is rounded up.
+        total += upper_tail(room / (sigma * ROUND_UP * math.sqrt(spent)))
     return total * (1.0 + 2.0 * RELATIVE_ERROR)
 
 
@@ -89,11 +93,11 @@ def make_phase(
     total = spent[-1]
 
     def phase(height: float) -> Phase:
-        bounds = tuple(
+        heights = (
             (cap * g + height * sigma * math.sqrt(total) * (f / total) ** exponent) * (1.0 + 1e-12)
-            + _rounding(f, unit)
             for f, g in zip(spent, drift, strict=True)
         )
+        bounds = tuple(b + _rounding(f, unit, b) for f, b in zip(spent, heights, strict=True))
         return Phase(max_items, delta, cap, shares, shapes, bounds)
 
     def safe(height: float) -> bool:
@@ -119,6 +123,6 @@ def _sums(
     )
 
 
-def _rounding(spent: float, unit: float) -> float:
+def _rounding(spent: float, unit: float, bound: float) -> float:
     """The most that rounding noise to whole units, and sums in doubles, can add to evidence."""
-    return spent / unit + SUM_ERROR
+    return spent / unit + SUM_ERROR * max(1.0, bound / LARGE_BOUND)

@@ -116,27 +116,13 @@ class SieveRounds:
         share = this_round.phase.shares[this_round.place]
         return ROUND_UP * self.sigma / math.sqrt(share) * float(1 << self.fraction_bits)
 
-    @lru_cache(maxsize=64)  # noqa: B019
     def limits(self) -> tuple[Limits, ...]:
         """What users may give, phase by phase: norms are the same in all, and caps are not.
 
         Refused if there are users for whom no cap of a phase is safe: items can be released
         because they are in a set, whatever their weight.
         """
-        sizes, deciding = self.account.sizes(), self.phases[-1]
-        norms = tuple(self.account.norm(size, self.sigma) for size in sizes)
-        found = []
-        for phase in self.phases:
-            allowed = tuple(
-                self.account.allowed(size) if phase is deciding else phase.delta for size in sizes
-            )
-            caps = phase.caps()
-            crossing = tuple(crossing_at_most(phase, self.sigma, self.unit, cap) for cap in caps)
-            limits = Limits(norms, allowed, caps, crossing)
-            for user_class, size in enumerate(sizes):
-                limits.cap(user_class, size if phase is deciding else phase.max_items)
-            found.append(limits)
-        return tuple(found)
+        return _limits_of(self)
 
     def run(self, engine: RoundEngine, items: Ids, key: Key) -> NDArray[np.bool_]:
         """Which items are released, from an engine that knows the users."""
@@ -188,6 +174,25 @@ class SieveRounds:
             weights + noise.rounded(this_round.number, self.scale(this_round)),
             attention,
         )
+
+
+@lru_cache(maxsize=64)
+def _limits_of(sieve: SieveRounds) -> tuple[Limits, ...]:
+    """The limits of every phase, checked for every class."""
+    sizes, deciding = sieve.account.sizes(), sieve.phases[-1]
+    norms = tuple(sieve.account.norm(size, sieve.sigma) for size in sizes)
+    found = []
+    for phase in sieve.phases:
+        allowed = tuple(
+            sieve.account.allowed(size) if phase is deciding else phase.delta for size in sizes
+        )
+        caps = phase.caps()
+        crossing = tuple(crossing_at_most(phase, sieve.sigma, sieve.unit, cap) for cap in caps)
+        limits = Limits(norms, allowed, caps, crossing)
+        for user_class, size in enumerate(sizes):
+            limits.cap(user_class, size if phase is deciding else phase.max_items)
+        found.append(limits)
+    return tuple(found)
 
 
 # Chosen on made-up data by benchmarks/steering.py; what common items get late was chosen with sizes

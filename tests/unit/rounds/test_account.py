@@ -142,6 +142,23 @@ def lonely(size: int) -> LocalRounds:
     return sieve_probes.engine_of([list(range(size))], size)
 
 
+@pytest.mark.parametrize("smallest", [100, 162, 300])
+@pytest.mark.parametrize("size", [3, 30, 300])
+def test_users_keep_their_norm_where_attention_is_tiny(size: int, smallest: float) -> None:
+    """Squares of attention below 1e-160 are no numbers any more, and below 1e-154 bad ones."""
+    rng = np.random.default_rng(size)
+    sieve = sieve_of(PLANS[0])
+    account, limits = sieve.account, sieve.limits()
+    norm = Fraction(account.norm(account.sizes()[account.class_of(size)], sieve.sigma))
+    engine = lonely(size)
+    for this_round in sieve.rounds():
+        attention = 10.0 ** -rng.uniform(smallest - 2, smallest, size)
+        # A few common items take what their caps allow, and the others get the rest.
+        attention[rng.permutation(size)[: rng.integers(1, 3)]] = 1.0
+        weights, _ = sieve.ask(this_round, engine, attention, limits)
+        assert sum(int(w) ** 2 for w in weights) <= (norm * int(sieve.unit)) ** 2
+
+
 @pytest.mark.parametrize("plan", PLANS[:4] + PLANS[5:6], ids=str)
 @pytest.mark.parametrize("size", [1, 2, 10, 49, 300, 3500])
 def test_users_keep_their_norm_and_cap_in_every_round_of_both_phases(
