@@ -69,12 +69,13 @@ def assert_tame(html: str) -> None:
 
 
 def a_release(items: list[Any], counts: list[int] | None = None, **options: Any) -> dpsu.Release:
+    options = {"mechanism": "sieve"} | options
     plan = dpsu.plan(epsilon=1, delta=1e-6, counts=counts is not None, **options)
     return dpsu.Release(plan, pa.array(items), None if counts is None else pa.array(counts))
 
 
 def an_account(spent: int = 0, **changes: Any) -> Account:
-    plan = dpsu.plan(epsilon=1, delta=1e-6)
+    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve")
     releases = tuple(
         RecordedRelease(
             number, "visits", "2025-03-03T08:00:12+00:00", "sieve", cost_of(plan), "done", "run",
@@ -192,9 +193,9 @@ def test_a_forecast_shows_mechanisms_and_findings_the_worst_in_red(poor: dpsu.Fo
     assert poor.hopeless
     assert RED in html
     assert "STOP" in text
-    assert "sieve (planned)" in text
+    assert "auto (planned)" in text
     assert "greedy" in text
-    assert repr(poor) == "<Forecast: about 0 items by sieve, hopeless>"
+    assert repr(poor) == "<Forecast: about 0 items by auto, hopeless>"
 
 
 def test_a_comparison_warns_in_red_and_its_line_tells_nothing_of_the_data() -> None:
@@ -443,6 +444,7 @@ def test_a_release_on_spark_tells_its_stages(counts: bool, monkeypatch: pytest.M
         frame,
         epsilon=1,
         delta=1e-6,
+        mechanism="sieve",
         counts=counts,
         progress=lambda stage, number: told.append((stage, number)),
     )

@@ -105,7 +105,7 @@ PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
 @pytest.mark.parametrize(
     ("options", "pages"),
     [
-        ({}, {"sieve", "orders", "noise"}),
+        ({"mechanism": "sieve"}, {"sieve", "orders", "noise"}),
         ({"mechanism": "sips"}, {"sips", "noise"}),
         ({"mechanism": "bits"}, {"bits", "orders", "coins", "noise"}),
         ({"mechanism": dpsu.Bits(items_per_user=9)}, {"bits", "orders", "coins"}),
@@ -120,10 +120,10 @@ PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
         ({"mechanism": dpsu.Reroute()}, {"gaussian-joint", "reroute", "coins"}),
         ({"mechanism": dpsu.CountLaplace(max_items=3)}, {"count", "truncated-laplace", "orders"}),
         ({"mechanism": dpsu.WeightedGaussian(min_users=5)}, {"gaussian", "weighted", "min-users"}),
-        ({"counts": True}, {"sieve", "counts", "noise"}),
+        ({"mechanism": "sieve", "counts": True}, {"sieve", "counts", "noise"}),
         ({"mechanism": "greedy", "counts": True}, {"greedy", "counts", "coins", "noise"}),
-        ({"public_items": ["a"]}, {"sieve", "public"}),
-        ({"item": dpsu.Tokens("body")}, {"sieve", "text"}),
+        ({"mechanism": "sieve", "public_items": ["a"]}, {"sieve", "public"}),
+        ({"mechanism": "sieve", "item": dpsu.Tokens("body")}, {"sieve", "text"}),
         ({"item": dpsu.Tokens("body"), "mechanism": "ngrams"}, {"ngrams", "text", "orders"}),
     ],
 )

@@ -262,7 +262,7 @@ def test_the_gaussian_account_is_that_of_dp_accounting() -> None:
 
 
 def test_both_kinds_together() -> None:
-    sieve = cost_of(dpsu.plan(epsilon=1, delta=1e-6))
+    sieve = cost_of(dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve"))
     votes = cost_of(dpsu.plan(epsilon=0.5, delta=1e-7, mechanism="greedy"))
     mixed = total([sieve, votes, sieve, sieve])
     apart = float(total([sieve] * 3).gaussian_delta(2.0)) + 1e-7

@@ -61,7 +61,7 @@ def test_releases_are_charged_until_both_accounts_are_full(ledger: Ledger) -> No
     assert len(ledger.account("visits").releases) == 3
     gaussian = Ledger(ledger.path.with_name("other.db"))
     with pytest.raises(dpsu.BudgetError):
-        charge(gaussian, 100)
+        charge(gaussian, 100, mechanism="sieve")
     entries = gaussian.account("visits").releases
     assert len(entries) == 8  # by sums there would be room for three
     shift = entries[0].cost.shift

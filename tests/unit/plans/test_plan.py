@@ -104,7 +104,8 @@ def test_what_an_item_needs() -> None:
 
 
 def test_defaults_and_requirements_of_max_items() -> None:
-    assert dpsu.plan(epsilon=1, delta=1e-5).max_items == 300
+    assert dpsu.plan(epsilon=1, delta=1e-5).max_items is None
+    assert dpsu.plan(epsilon=1, delta=1e-5, mechanism="sieve").max_items == 300
     assert dpsu.plan(epsilon=1, delta=1e-5, mechanism="count-gaussian").max_items == 100
     for name in ("weighted-laplace", "policy-laplace", "greedy"):
         assert dpsu.plan(epsilon=1, delta=1e-5, mechanism=name).max_items is None
