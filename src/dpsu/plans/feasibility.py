@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dpsu.errors import ParameterError
@@ -95,21 +95,24 @@ def _too_few(plan: Plan, replan: Replan, users: int) -> list[Finding]:
 
     def enough(epsilon: float) -> bool:
         try:
-            return _holders_needed(replan(epsilon), LIKELY) <= users
+            return _holders_needed(replan(epsilon), LIKELY, max) <= users
         except ParameterError:
             return False
 
     return [Finding(True, _nothing(plan.privacy, needed, f"users={users:,}", enough))]
 
 
-def _holders_needed(plan: Plan, probability: float = HALF) -> float:
+def _holders_needed(
+    plan: Plan, probability: float = HALF, of: Callable[[Iterable[float]], float] = min
+) -> float:
     """Holders without whom no item is released with this probability: nobody gives more than 1.
 
-    Where a mechanism is still to be chosen, they are those of the candidate that needs fewest.
+    Where a mechanism is still to be chosen, they are those of the candidate that needs fewest, or
+    most.
     """
     if isinstance(plan.selection, Choice):
         rivals = (each for each in plan.candidates if each.name != "bits")
-        return min(_holders_needed(each, probability) for each in rivals)
+        return of(_holders_needed(each, probability) for each in rivals)
     weight = plan.needed[probability]
     if weight is None:
         # A cutoff below it: what is full is released as often as the cutoff allows.

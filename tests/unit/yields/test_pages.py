@@ -20,7 +20,7 @@ needs_a_browser = pytest.mark.skipif(not there_is_a_browser(), reason=MISSING)
 
 @pytest.fixture(scope="module")
 def forecast() -> dpsu.Forecast:
-    return dpsu.forecast(dpsu.plan(epsilon=1, delta=1e-6, user='<b>"who"</b> {{data}} </script>'), users=1500, items_per_user=6, vocabulary=2000, mechanisms=NAMES)  # fmt: skip
+    return dpsu.forecast(dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve", user='<b>"who"</b> {{data}} </script>'), users=1500, items_per_user=6, vocabulary=2000, mechanisms=NAMES)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def paths(driver: Any, plot: str) -> dict[str, str]:
 @needs_a_browser
 def test_a_forecast_in_a_browser(driver: Any, forecast: dpsu.Forecast, tmp_path: Path) -> None:
     opened(driver, forecast.to_html(), tmp_path)
-    assert driver.title == "Forecast: auto at epsilon 1"
+    assert driver.title == "Forecast: sieve at epsilon 1"
     for plot in ("epsilon", "max_items"):
         assert set(paths(driver, plot)) == set(NAMES)
         svg = driver.find_element("css selector", f"#plot-{plot} svg")
