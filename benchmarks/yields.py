@@ -101,9 +101,9 @@ times as many users hold as are typically needed, the part that is not released;
 needed are the holders of the item whose rank is the number of released items; "-" stands where
 nobody counted. "paper" is as published, everything else is calibrated by us. Rows with a number are
 for that many items per user: the best of them is known only after the fact, and choosing it by
-looking is not private. The prior is the words of public Reddit posts. With hints, `auto` and `bits` get the numbers of users and of
-items per user to one digit; otherwise `auto` pays 1 % of epsilon for an estimate, and `bits` 1 % of
-its budget.
+looking is not private. The prior is the words of public Reddit posts. With hints, `auto` and `bits`
+get the numbers of users and of items per user to one digit; otherwise `auto` pays 1 %
+of epsilon for an estimate, and `bits` 1 % of its budget.
 
 The constants of `sieve` were chosen on made-up data (`python -m benchmarks.steering`), but for
 three that keep common items from being missed: for these the sizes of real sets were in view. The
