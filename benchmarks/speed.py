@@ -43,8 +43,9 @@ What a private release costs, from the Parquet file to the written result, besid
 everyone runs without thinking and that is not private: `SELECT item, COUNT(DISTINCT user) FROM t
 GROUP BY item` in DuckDB and in Polars. Made by `make bench` and `python benchmarks/speed.py L XL`:
 epsilon 3, delta e^-10, at most 100 items per user (greedy: all; sieve: 3000 scouted and 300 decided
-on, in 14 rounds, or in 6). Machines are noisy: read ratios, and read them as one run. *Cold* is the
-first call in a process, which loads the compiled kernels.
+on, in 14 rounds as it then had by default, or in 6; today it has 20). Machines are noisy: read
+ratios, and read them as one run. *Cold* is the first call in a process, which loads the compiled
+kernels.
 
 Our aim is at most 1.0 times the faster of the two, in time and in memory, from Parquet. It is met
 at 8 million rows and more; below half a million the fixed costs of a call show, and memory is that
