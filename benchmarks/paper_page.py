@@ -61,9 +61,9 @@ Pearson's, between numbers of holders, over the words that both know."""
 NOT_PRIVATE = """\
 epsilon = alpha = 3, delta = e^-10. GW and GW-KT are **not private as published** (see
 [greedy](../proofs/greedy.md)): shown for comparison, run with `allow_unproven=True`. *greedy* and
-*greedy, prior* are the same ideas repaired, with a proof; *sieve* is ours and
-uses no prior. The best max_items of the policies is known only after the fact, and choosing it so is
-not private either."""
+*greedy, prior* are the same ideas repaired, with a proof; *sieve* is ours and uses
+no prior. The best max_items of the policies is known only after the fact, and choosing it so is not
+private either."""
 
 
 def page(gopi: Path = gopi2020.OUTPUT, carvalho: Path = carvalho2022.OUTPUT) -> str:
