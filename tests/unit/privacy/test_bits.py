@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dpsu.errors import ParameterError
+from dpsu.kernels.bit_curves import use_at_most
 from dpsu.privacy.bits import (
     BUDGET,
     CAPS,
@@ -20,6 +21,7 @@ from dpsu.privacy.bits import (
     BitsAccount,
     BitsCurve,
     bits_account,
+    limits_of,
     prices_of,
     rate_at_least,
     round_curve,
@@ -140,9 +142,6 @@ def test_the_check_is_the_theorem_in_plain_numbers(cap: float, share: float) -> 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
 def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: float) -> None:
-    from dpsu.kernels.bit_curves import use_at_most
-    from dpsu.privacy.bits import limits_of
-
     made = bits_account(epsilon, delta)
     for cap, share in ((0.03, 0.04), (0.1, 0.18), (0.5, 0.7)):
         curve = round_curve(made, share, cap)
@@ -159,6 +158,19 @@ def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: fl
                 )
                 plain = plain_use(curve, made, weight, units)
                 assert plain <= use <= plain * (1 + 1e-8) + 1e-9
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+def test_limits_of_pairs_are_rounded_down(epsilon: float, delta: float) -> None:
+    made = bits_account(epsilon, delta)
+    for cap, share in ((0.03, 0.04), (0.2, 0.18), (1.0, 0.7)):
+        sure, limits = limits_of(prices_of(cap), BUDGET, share, made)
+        for price, mass, limit in zip(prices_of(cap), sure, limits, strict=True):
+            part = Fraction(share) * Fraction(price, BUDGET)
+            exact = part * Fraction(made.rate) * (Fraction(made.order) - 1)
+            assert exact * (1 - Fraction(1, 1 << 49)) <= Fraction(float(limit)) <= exact
+            allowed = part * Fraction(made.sure) * CERTAIN
+            assert allowed - 1 < int(mass) <= allowed
 
 
 def test_no_chance_of_a_curve_can_be_raised() -> None:
