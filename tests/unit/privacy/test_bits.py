@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import TypeVar
 
 import mpmath
 import numpy as np
@@ -19,7 +20,7 @@ from dpsu.privacy.bits import (
     CERTAIN,
     LONGEST,
     BitsAccount,
-    BitsCurve,
+    CoinTable,
     bits_account,
     limits_of,
     prices_of,
@@ -30,6 +31,7 @@ from dpsu.privacy.bits import (
 )
 from tests.support.bit_products import plain_use
 
+Table = TypeVar("Table", bound=CoinTable)
 SHARES = (0.04, 0.08, 0.18, 0.70)
 GUARANTEES = [(0.1, 1e-9), (0.5, 1e-6), (1.0, 1e-5), (3.0, math.exp(-10)), (8.0, 1e-3)]
 EXTREME = [(1e-4, 1e-100), (1e-4, 0.5), (50.0, 1e-100), (50.0, 0.5), (0.01, 1e-12), (20.0, 0.1)]
@@ -39,7 +41,7 @@ def account() -> BitsAccount:
     return bits_account(3.0, math.exp(-10))
 
 
-def weight_at(curve: BitsCurve, probability: float) -> float:
+def weight_at(curve: CoinTable, probability: float) -> float:
     """Weight of this probability, linear between units."""
     goal = probability * CERTAIN
     above = next(n for n, chance in enumerate(curve.chances) if chance >= goal)
@@ -47,7 +49,7 @@ def weight_at(curve: BitsCurve, probability: float) -> float:
     return curve.unit * (above - 1 + (goal - low) / (high - low))
 
 
-def with_chance(curve: BitsCurve, weight: int, chance: int) -> BitsCurve:
+def with_chance(curve: Table, weight: int, chance: int) -> Table:
     chances = list(curve.chances)
     chances[weight] = chance
     return replace(curve, chances=tuple(chances))

@@ -20,7 +20,7 @@ from dpsu.engines.local_rounds import LocalRounds
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import ReroutePolicy
-from dpsu.privacy.bits import BitsCurve
+from dpsu.privacy.bits import CoinTable
 from dpsu.randomness.coins import flip_coins, flip_words
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
@@ -160,7 +160,7 @@ class BitsConversation:
     """
 
     bits: BitsRounds
-    curves: tuple[BitsCurve, ...]
+    curves: tuple[CoinTable, ...]
     reply_type: Any = field(default=np.bool_, init=False)
 
     @property

@@ -105,6 +105,6 @@ class Findings:
         if found != {asking.finding(self._round_number, cap)}:
             raise DpsuError(
                 "machines of this cluster compute different chances of release; run it on machines "
-                "of one kind, or tell bits the number of items_per_user"
+                "of one kind, or give bits a public items_per_user"
             )
         return asking.knowing(self._round_number, cap)

@@ -35,7 +35,7 @@ from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
-from dpsu.privacy.bits import BitsCurve
+from dpsu.privacy.bits import CoinTable
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds import BitsRounds, SieveRounds
@@ -314,7 +314,7 @@ def test_machines_that_make_different_chances_are_refused(monkeypatch: pytest.Mo
     here = clusters.shuffled(list(ask(iter(surveyed))), 1, cut)[0]
     made = BitsRounds.curve
 
-    def elsewhere(bits: BitsRounds, round_: int, cap: float) -> BitsCurve:
+    def elsewhere(bits: BitsRounds, round_: int, cap: float) -> CoinTable:
         curve = made(bits, round_, cap)
         return replace(
             curve, chances=(*curve.chances[:5], curve.chances[5] - 1, *curve.chances[6:])
