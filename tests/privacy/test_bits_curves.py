@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from dpsu.privacy.bits import BitsCurve, bits_account, round_curve
+from dpsu.privacy.bits import BitsCurve, CoinTable, bits_account, round_curve
 from dpsu.privacy.last_bits import last_curve
 from tests.support.bit_products import (
     ONE,
@@ -31,12 +31,12 @@ def curve_of(guarantee: tuple[float, float], share: float, cap: float) -> BitsCu
     return round_curve(bits_account(*guarantee), share, cap)
 
 
-def weight_of(curve: BitsCurve, probability: float) -> int:
+def weight_of(curve: CoinTable, probability: float) -> int:
     """The first weight that has at least this chance."""
     return next(n for n, chance in enumerate(curve.chances) if chance >= probability * ONE)
 
 
-def places(curve: BitsCurve, units: int, number: int) -> list[int]:
+def places(curve: CoinTable, units: int, number: int) -> list[int]:
     """Weights over the whole curve, and both of its ends."""
     end = len(curve.chances) - 1
     ends = {0, 1, units - 1, units, end - 1, end - units, end - units - 1, end - units + 1}
@@ -64,7 +64,7 @@ def test_the_account_is_not_far_from_the_truth() -> None:
     assert 0.8 * delta < worst <= delta
 
 
-def some_items(curve: BitsCurve, rng: random.Random, types: int) -> list[Coins]:
+def some_items(curve: CoinTable, rng: random.Random, types: int) -> list[Coins]:
     """Up to three types of items that one user can pay for, few enough to enumerate all."""
     left, found = curve.budget, []
     for _ in range(types):
@@ -156,7 +156,7 @@ def worst_game(
     return worst_of(first, second, epsilon)
 
 
-def worst_of(first: BitsCurve, second: BitsCurve, epsilon: float) -> float:
+def worst_of(first: CoinTable, second: CoinTable, epsilon: float) -> float:
     """The same for two curves."""
     replies = [
         [as_many(second, weight, units, 1.0, more)]

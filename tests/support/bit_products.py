@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from dpsu.privacy.bits import BitsAccount, BitsCurve
+from dpsu.privacy.bits import BitsAccount, CoinTable
 
 ONE = 1 << 64
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ class Coins:
     `more` says whether the first world is the one in which they have more.
     """
 
-    curve: BitsCurve
+    curve: CoinTable
     weight: int
     units: int
     number: int
@@ -46,12 +46,12 @@ class Coins:
         return pair if self.more else (pair[1], pair[0])
 
 
-def chance(curve: BitsCurve, weight: int) -> int:
+def chance(curve: CoinTable, weight: int) -> int:
     return curve.chances[min(weight, len(curve.chances) - 1)]
 
 
 def as_many(
-    curve: BitsCurve, weight: int, units: int, share: float = 1.0, more: bool = True
+    curve: CoinTable, weight: int, units: int, share: float = 1.0, more: bool = True
 ) -> Coins:
     """As many such items as a user can pay for with this share of its budget."""
     number = int(share * curve.budget) // curve.prices[units]
@@ -106,7 +106,7 @@ def adaptive_divergence(
     return float(best.sum())
 
 
-def plain_use(curve: BitsCurve, account: BitsAccount, weight: int, units: int) -> Any:
+def plain_use(curve: CoinTable, account: BitsAccount, weight: int, units: int) -> Any:
     """What one pair uses of its limit, by the formulas of the theorem, with 300 bits."""
     with mpmath.workprec(300):
         p, q = Fraction(chance(curve, weight + units), ONE), Fraction(chance(curve, weight), ONE)
@@ -122,7 +122,7 @@ def plain_use(curve: BitsCurve, account: BitsAccount, weight: int, units: int) -
         return max(_renyi(p, q, account.order), _renyi(q, p, account.order)) / rate
 
 
-def plain_norm(curve: BitsCurve, account: BitsAccount, weight: int, units: int) -> float:
+def plain_norm(curve: CoinTable, account: BitsAccount, weight: int, units: int) -> float:
     """What a pair uses in the last round, by a sum over the line of complex orders, to about 1e-4.
 
     The moments are complex powers, and the sum is over frequencies as they come.

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dpsu.contributions.ids import Ids
 from dpsu.kernels.hashing import hash_word
-from dpsu.privacy.bits import BitsCurve, round_curve
+from dpsu.privacy.bits import CoinTable, round_curve
 from dpsu.privacy.last_bits import last_curve
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
@@ -61,12 +61,12 @@ def units(items: list[str], prices: tuple[int, ...], budget: int) -> dict[str, i
     return given
 
 
-def chance(curve: BitsCurve, weight: int) -> int:
+def chance(curve: CoinTable, weight: int) -> int:
     """Probability of release in parts of 2^64."""
     return curve.chances[min(weight, len(curve.chances) - 1)]
 
 
-def curve_of(bits: BitsRounds, round_: int, share: float, cap: float) -> BitsCurve:
+def curve_of(bits: BitsRounds, round_: int, share: float, cap: float) -> CoinTable:
     """That of a last round where no other follows."""
     last = round_ == len(bits.shares) - 1
     return (last_curve if last else round_curve)(bits.account, share, cap)
@@ -152,14 +152,14 @@ def _round_law(
     return found
 
 
-def _curve(bits: BitsRounds, round_: int, trap: str | None) -> BitsCurve:
+def _curve(bits: BitsRounds, round_: int, trap: str | None) -> CoinTable:
     everything = trap == "one curve of share 1 for every round"
     share = 1.0 if everything else bits.shares[round_]
     return curve_of(bits, round_, share, bits.caps[round_])
 
 
 def _weights(
-    curve: BitsCurve,
+    curve: CoinTable,
     users: Users,
     key: Key,
     before: frozenset[str],

@@ -68,8 +68,10 @@ class BitsAccount:
 
 
 @dataclass(frozen=True)
-class BitsCurve:
-    """Prices and chances of one round.
+class CoinTable:
+    """Prices and chances of one round: a :class:`BitsCurve` or a curve that only a last round has.
+
+    The two are no kinds of each other, so that type checks keep them apart.
 
     Attributes
     ----------
@@ -96,6 +98,11 @@ class BitsCurve:
     def unit(self) -> float:
         """What one unit weighs."""
         return self.cap / STEPS
+
+
+@dataclass(frozen=True)
+class BitsCurve(CoinTable):
+    """Prices and chances that any round may have."""
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -267,7 +274,7 @@ def limits_of(
     return np.array(sure, np.uint64), np.array(limits, np.float64)
 
 
-def is_well_formed(curve: BitsCurve) -> bool:
+def is_well_formed(curve: CoinTable) -> bool:
     """Whether prices rise, chances never fall, and both begin and end as the theorem demands."""
     prices, chances = curve.prices, curve.chances
     return (

@@ -19,6 +19,7 @@ from dpsu.privacy.bits import (
     LONGEST,
     BitsAccount,
     BitsCurve,
+    CoinTable,
     is_sane,
     is_well_formed,
     limits_of,
@@ -40,7 +41,7 @@ ROUND_DOWN = 1.0 - 2.0**-50
 
 
 @dataclass(frozen=True)
-class LastCurve(BitsCurve):
+class LastCurve(CoinTable):
     """Prices and chances of the last round. It is not private if a round follows."""
 
 
@@ -71,8 +72,8 @@ def last_curve(account: BitsAccount, share: float, cap: float) -> LastCurve:
     from dpsu.kernels.bit_curves import draw_curve
 
     plain = round_curve(account, share, cap)
-    curve = LastCurve(plain.cap, plain.share, plain.prices, plain.budget, plain.chances)
     prices = prices_of(cap)
+    curve = LastCurve(cap, share, prices, BUDGET, plain.chances)
     sure, limits, parts = last_limits_of(prices, BUDGET, share, account)
     if limits[1] > 0.0:
         nodes = tangents_of(CELLS if len(plain.chances) <= LONG else FEW_CELLS)
@@ -105,7 +106,8 @@ def verify_last(curve: LastCurve, account: BitsAccount) -> float:
 
     from dpsu.kernels.bit_curves import worst_use
 
-    as_any = verify(curve, account)
+    plain = BitsCurve(curve.cap, curve.share, curve.prices, curve.budget, curve.chances)
+    as_any = verify(plain, account)
     if as_any <= 1.0 or not (is_well_formed(curve) and is_sane(account)):
         return as_any
     sure, limits, parts = last_limits_of(curve.prices, curve.budget, curve.share, account)

@@ -17,7 +17,7 @@ from dpsu.privacy.bits import (
     CAPS,
     WORD,
     BitsAccount,
-    BitsCurve,
+    CoinTable,
     bits_account,
     round_curve,
     usable_caps,
@@ -87,13 +87,13 @@ class BitsRounds:
         """The proof pages of what rounds draw and hash; there is noise in estimates only."""
         return ("orders", "coins") if self.caps else ("orders", "coins", "noise")
 
-    def curve(self, round_: int, cap: float) -> BitsCurve:
+    def curve(self, round_: int, cap: float) -> CoinTable:
         """Prices and chances of a round with this cap; nothing adapts to those of the last."""
         make = last_curve if round_ + 1 == len(self.shares) else round_curve
         return make(self.account, self.shares[round_], cap)
 
     @property
-    def deciding_curve(self) -> BitsCurve:
+    def deciding_curve(self) -> CoinTable:
         """The curve of the last round; where caps are estimated, that for users of one item."""
         return self.curve(len(self.shares) - 1, (self.caps or self.choices)[-1])
 

@@ -6,20 +6,23 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import TypeVar
 
 import mpmath
 import numpy as np
 import pytest
 
 from dpsu.errors import ParameterError
+from dpsu.kernels.bit_curves import use_at_most
 from dpsu.privacy.bits import (
     BUDGET,
     CAPS,
     CERTAIN,
     LONGEST,
     BitsAccount,
-    BitsCurve,
+    CoinTable,
     bits_account,
+    limits_of,
     prices_of,
     rate_at_least,
     round_curve,
@@ -28,6 +31,7 @@ from dpsu.privacy.bits import (
 )
 from tests.support.bit_products import plain_use
 
+Table = TypeVar("Table", bound=CoinTable)
 SHARES = (0.04, 0.08, 0.18, 0.70)
 GUARANTEES = [(0.1, 1e-9), (0.5, 1e-6), (1.0, 1e-5), (3.0, math.exp(-10)), (8.0, 1e-3)]
 EXTREME = [(1e-4, 1e-100), (1e-4, 0.5), (50.0, 1e-100), (50.0, 0.5), (0.01, 1e-12), (20.0, 0.1)]
@@ -37,7 +41,7 @@ def account() -> BitsAccount:
     return bits_account(3.0, math.exp(-10))
 
 
-def weight_at(curve: BitsCurve, probability: float) -> float:
+def weight_at(curve: CoinTable, probability: float) -> float:
     """Weight of this probability, linear between units."""
     goal = probability * CERTAIN
     above = next(n for n, chance in enumerate(curve.chances) if chance >= goal)
@@ -45,7 +49,7 @@ def weight_at(curve: BitsCurve, probability: float) -> float:
     return curve.unit * (above - 1 + (goal - low) / (high - low))
 
 
-def with_chance(curve: BitsCurve, weight: int, chance: int) -> BitsCurve:
+def with_chance(curve: Table, weight: int, chance: int) -> Table:
     chances = list(curve.chances)
     chances[weight] = chance
     return replace(curve, chances=tuple(chances))
@@ -140,9 +144,6 @@ def test_the_check_is_the_theorem_in_plain_numbers(cap: float, share: float) -> 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
 def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: float) -> None:
-    from dpsu.kernels.bit_curves import use_at_most
-    from dpsu.privacy.bits import limits_of
-
     made = bits_account(epsilon, delta)
     for cap, share in ((0.03, 0.04), (0.1, 0.18), (0.5, 0.7)):
         curve = round_curve(made, share, cap)
@@ -159,6 +160,19 @@ def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: fl
                 )
                 plain = plain_use(curve, made, weight, units)
                 assert plain <= use <= plain * (1 + 1e-8) + 1e-9
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+def test_limits_of_pairs_are_rounded_down(epsilon: float, delta: float) -> None:
+    made = bits_account(epsilon, delta)
+    for cap, share in ((0.03, 0.04), (0.2, 0.18), (1.0, 0.7)):
+        sure, limits = limits_of(prices_of(cap), BUDGET, share, made)
+        for price, mass, limit in zip(prices_of(cap), sure, limits, strict=True):
+            part = Fraction(share) * Fraction(price, BUDGET)
+            exact = part * Fraction(made.rate) * (Fraction(made.order) - 1)
+            assert exact * (1 - Fraction(1, 1 << 49)) <= Fraction(float(limit)) <= exact
+            allowed = part * Fraction(made.sure) * CERTAIN
+            assert allowed - 1 < int(mass) <= allowed
 
 
 def test_no_chance_of_a_curve_can_be_raised() -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
 
 from dpsu.kernels.bit_curves import use_at_most
-from dpsu.privacy.bits import CAPS, CERTAIN, BitsAccount, bits_account, round_curve, verify
+from dpsu.privacy.bits import (
+    BUDGET,
+    CAPS,
+    CERTAIN,
+    BitsAccount,
+    BitsCurve,
+    bits_account,
+    prices_of,
+    round_curve,
+    verify,
+)
 from dpsu.privacy.last_bits import (
     CELLS,
     FEW_CELLS,
@@ -41,7 +52,8 @@ def test_long_tables_have_coarser_cells_and_pass() -> None:
     made = bits_account(*GUARANTEES[0])
     curve = last_curve(made, SHARE, 0.1)
     assert len(curve.chances) > LONG
-    assert verify_last(curve, made) <= 1.0 < verify(curve, made)
+    plain = BitsCurve(curve.cap, curve.share, curve.prices, curve.budget, curve.chances)
+    assert verify_last(curve, made) <= 1.0 < verify(plain, made)
 
 
 @pytest.mark.parametrize(("cap", "gain"), [(0.05, 0.09), (0.1, 0.08), (0.2, 0.06), (0.5, 0.02)])
@@ -54,7 +66,10 @@ def test_the_last_round_needs_less_weight(cap: float, gain: float) -> None:
 
 def test_a_curve_for_the_last_round_is_refused_before_it() -> None:
     for cap in (0.05, 0.2, 0.5):
-        assert verify(last_curve(account(), SHARE, cap), account()) > 1.2
+        curve = last_curve(account(), SHARE, cap)
+        # By its numbers, and by its type: mypy complains of a comment that ignores no error.
+        assert verify(curve, account()) > 1.2  # type: ignore[arg-type]
+    assert not issubclass(LastCurve, BitsCurve)
     assert not isinstance(round_curve(account(), SHARE, 0.2), LastCurve)
 
 
@@ -118,7 +133,7 @@ def test_a_last_chance_that_is_one_percent_too_large_is_refused(weight: int) -> 
     shown = curve.chances[weight]
     hidden = CERTAIN - shown
     raised = with_chance(curve, weight, shown + min(shown, hidden) // 100)
-    assert verify_last(raised, account()) > 1.0  # type: ignore[arg-type]
+    assert verify_last(raised, account()) > 1.0
 
 
 def test_last_curves_of_another_form_are_refused() -> None:
@@ -129,6 +144,39 @@ def test_last_curves_of_another_form_are_refused() -> None:
     assert verify_last(curve, replace(account(), rate=0.99 * account().rate)) > 1.0
     # So small a share that the line charges more than there is.
     assert verify_last(replace(curve, share=0.01), account()) > 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+def test_limits_of_a_last_round_are_rounded_down(epsilon: float, delta: float) -> None:
+    made, prices = bits_account(epsilon, delta), prices_of(0.35)
+    _, limits, parts = last_limits_of(prices, BUDGET, SHARE, made)
+    with mpmath.workprec(200):
+        alpha = mpmath.mpf(made.order)
+        line = mpmath.log(2 * mpmath.sqrt(alpha * (alpha - 1)))
+        moment = mpmath.log(alpha) - (alpha - 1) * mpmath.log1p(-1 / alpha)
+        whole = mpmath.mpf(SHARE) * (alpha - 1) * mpmath.mpf(made.rate) + line - moment
+        for price, limit, part in zip(prices, limits, parts, strict=True):
+            exact = Fraction(price, BUDGET)
+            assert exact * (1 - Fraction(1, 1 << 49)) <= Fraction(float(part)) <= exact
+            allowed = mpmath.mpf(price) / BUDGET * whole
+            assert allowed * (1 - 1e-9) <= mpmath.mpf(float(limit)) <= allowed
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 0.3), (1e-4, 0.5)])
+def test_a_line_that_charges_more_than_there_is_lets_no_curve_pass(
+    epsilon: float, delta: float
+) -> None:
+    # Divided by a negative limit, every use would pass: even a jump from 5 % to nearly 1.
+    made, prices = bits_account(epsilon, delta), prices_of(1.0)
+    sure, limits, _ = last_limits_of(prices, BUDGET, SHARE, made)
+    assert limits[1] < 0.0
+    novel = [int(mass) for mass in sure]
+    nearly = CERTAIN - novel[1] // 2
+    jump = LastCurve(1.0, SHARE, prices, BUDGET, (*novel, *[nearly] * 20, CERTAIN))
+    assert jump.chances[8] < 0.1 * CERTAIN < 0.999 * CERTAIN < jump.chances[9]
+    assert verify_last(jump, made) > 1.0
+    curve = last_curve(made, SHARE, 1.0)
+    assert curve.chances == round_curve(made, SHARE, 1.0).chances
 
 
 def test_a_small_last_share_has_the_curve_of_any_round() -> None:

@@ -20,7 +20,7 @@ from dpsu.kernels.bits import units_for
 from dpsu.kernels.hashing import digests
 from dpsu.ledger.accounting import shift_of
 from dpsu.privacy.bits import BUDGET as WHOLE_BUDGET
-from dpsu.privacy.bits import CAPS, bits_account, prices_of, verify
+from dpsu.privacy.bits import CAPS, BitsCurve, bits_account, prices_of, verify
 from dpsu.privacy.last_bits import LastCurve
 from dpsu.randomness import coins, noise
 from dpsu.randomness.coins import flip_words
@@ -281,8 +281,10 @@ def test_only_the_last_round_has_the_curve_of_a_last_round() -> None:
         bits, _ = design_bits(1.0, 1e-5, items_per_user=items)
         curves = [bits.curve(round_, 0.15) for round_ in range(len(bits.shares))]
         assert [isinstance(curve, LastCurve) for curve in curves] == [False, False, False, True]
-        assert all(verify(curve, bits.account) <= 1.0 for curve in curves[:-1])
-        assert verify(curves[-1], bits.account) > 1.0
+        assert [isinstance(curve, BitsCurve) for curve in curves] == [True, True, True, False]
+        plain = [BitsCurve(c.cap, c.share, c.prices, c.budget, c.chances) for c in curves]
+        assert all(verify(curve, bits.account) <= 1.0 for curve in plain[:-1])
+        assert verify(plain[-1], bits.account) > 1.0
 
 
 def test_noise_of_estimates_is_small_beside_usual_numbers_of_users() -> None:

@@ -8,6 +8,7 @@ sides run the code of the local engine, on some of the users and on some of the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpsu.engines.local_rounds import LocalRounds
 from dpsu.plans.mechanisms import OneShot
 from dpsu.plans.plan import Plan
 from dpsu.policies import ReroutePolicy
-from dpsu.privacy.bits import BitsCurve
+from dpsu.privacy.bits import CoinTable
 from dpsu.randomness.coins import flip_coins, flip_words
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
@@ -159,7 +160,7 @@ class BitsConversation:
     """
 
     bits: BitsRounds
-    curves: tuple[BitsCurve, ...]
+    curves: tuple[CoinTable, ...]
     reply_type: Any = field(default=np.bool_, init=False)
 
     @property
@@ -182,6 +183,15 @@ class BitsConversation:
     def knowing(self, round_number: int, cap: float) -> BitsConversation:
         """The conversation in this round, for which this cap was found."""
         return replace(self, curves=(self.bits.curve(round_number, cap),) * self.rounds)
+
+    def finding(self, round_number: int, cap: float) -> bytes:
+        """A cap, and a digest of the chances that this machine makes for it."""
+        chances = self.bits.curve(round_number, cap).chances
+        return np.float64(cap).tobytes() + sha256(repr(chances).encode()).digest()
+
+    def cap_found(self, finding: bytes) -> float:
+        """The cap of a finding."""
+        return float(np.frombuffer(finding, np.float64, 1)[0])
 
     def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
         """Equal units to items that are not released."""

@@ -3,7 +3,10 @@
     [users] -> Survey k -> [users] -> Ask k -> [items] -> Answer k -> [users] -> ...
 
 Every partition of users sends its sums to all of them, and each adds up all sums and makes the same
-estimate: its noise is a function of the key. Users tell the estimate to the items they give to.
+estimate: its noise is a function of the key. Users tell the estimate to the items they give to,
+with a digest of the table of chances that it leads to. Tables are made where they are needed, and
+machines whose mathematical functions differ could make different ones; the items of one user must
+have the same (docs/proofs/bits.md), so items refuse users whose table is not theirs.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpsu.engines.cluster.conversations import BitsConversation, Conversation
 from dpsu.engines.cluster.messages import FOUND, SURVEY, Message
+from dpsu.errors import DpsuError
 from dpsu.randomness.keys import Key
 
 
@@ -66,9 +70,11 @@ class Surveys:
 
     def tell(self, partition: int, homes: Iterable[int]) -> Iterator[Message]:
         """What was estimated, to the partitions of items that get units."""
-        if surveying(self.conversation) is not None:
+        asking = surveying(self.conversation)
+        if asking is not None:
+            found = asking.finding(self.round_number, self._caps[partition])
             for to in homes:
-                yield Message(to, FOUND, partition, np.array([self._caps[partition]]).tobytes())
+                yield Message(to, FOUND, partition, found)
 
 
 class Findings:
@@ -76,22 +82,29 @@ class Findings:
 
     def __init__(self, conversation: Conversation, round_number: int) -> None:
         self._conversation, self._round_number = conversation, round_number
-        self._found: dict[int, set[float]] = {}
+        self._found: dict[int, set[bytes]] = {}
 
     def hear(self, message: Message) -> None:
         """Note what a partition of users found."""
-        (cap,) = np.frombuffer(message.data, np.float64)
-        self._found.setdefault(message.to, set()).add(float(cap))
+        self._found.setdefault(message.to, set()).add(bytes(message.data))
 
     def conversation_of(self, partition: int) -> Conversation:
         """The conversation of a partition of items; refused unless all users found the same.
 
-        Users who missed a survey would pay other prices than the coins are made for.
+        Users who missed a survey would pay other prices than the coins are made for. Users whose
+        machine makes another table may give to items elsewhere that have that table.
         """
         asking = surveying(self._conversation)
         if asking is None:
             return self._conversation
         found = self._found.get(partition, set())
-        if len(found) != 1:
+        caps = {asking.cap_found(each) for each in found}
+        if len(caps) != 1:
             raise AssertionError("a cluster lost or misled messages between buckets")
-        return asking.knowing(self._round_number, next(iter(found)))
+        cap = next(iter(caps))
+        if found != {asking.finding(self._round_number, cap)}:
+            raise DpsuError(
+                "machines of this cluster compute different chances of release; run it on machines "
+                "of one kind, or give bits a public items_per_user"
+            )
+        return asking.knowing(self._round_number, cap)

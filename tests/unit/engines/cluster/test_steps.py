@@ -17,7 +17,17 @@ from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.cluster.conversations import conversation_of
-from dpsu.engines.cluster.messages import GIVEN, REPLY, SURVEY, USERS, arrived, pack, sent, unpack
+from dpsu.engines.cluster.messages import (
+    FOUND,
+    GIVEN,
+    REPLY,
+    SURVEY,
+    USERS,
+    arrived,
+    pack,
+    sent,
+    unpack,
+)
 from dpsu.engines.cluster.rounds import Answer, Ask, steps_of
 from dpsu.engines.cluster.steps import FAILED, AddNoise, Count, Guarded, Job, SendRows
 from dpsu.engines.local_rounds import LocalRounds
@@ -25,6 +35,7 @@ from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.inputs import public
 from dpsu.inputs.reading import read
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
+from dpsu.privacy.bits import CoinTable
 from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds import BitsRounds, SieveRounds
@@ -289,6 +300,39 @@ def test_a_lost_survey_is_noticed() -> None:
     wrong = list(ask(iter(list(sent(fewer)))))
     with pytest.raises(AssertionError, match="lost or misled"):
         list(answer(iter(clusters.shuffled(wrong, 1, cut)[0])))
+
+
+def test_machines_that_make_different_chances_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The items of one user must have one table: two that are private alone need not be together."""
+    table = pa.table({"user": list(range(14)), "item": [user % 3 for user in range(14)]})
+    job, cut = surveyed_job(2, table, 3), random.Random(1)
+    conversation = conversation_of(job.plan)
+    assert conversation is not None
+    survey, ask, answer = steps_of(job, job, conversation)[:3]
+    received = list(SendRows(job)(iter(table.to_batches())))
+    surveyed = list(survey(iter(received)))
+    here = clusters.shuffled(list(ask(iter(surveyed))), 1, cut)[0]
+    made = BitsRounds.curve
+
+    def elsewhere(bits: BitsRounds, round_: int, cap: float) -> CoinTable:
+        curve = made(bits, round_, cap)
+        return replace(
+            curve, chances=(*curve.chances[:5], curve.chances[5] - 1, *curve.chances[6:])
+        )
+
+    assert list(answer(iter(here)))
+    with monkeypatch.context() as patch:
+        patch.setattr(BitsRounds, "curve", elsewhere)
+        there = clusters.shuffled(list(ask(iter(surveyed))), 1, cut)[0]
+        assert list(answer(iter(there)))
+        # Users were on machines of one kind, and these items are on one of the other.
+        with pytest.raises(dpsu.DpsuError, match="machines of one kind"):
+            list(answer(iter(here)))
+    own = [m for m in arrived(here) if m.kind != FOUND or m.sender > 0]
+    other = [m for m in arrived(there) if m.kind == FOUND and m.sender == 0]
+    assert other
+    with pytest.raises(dpsu.DpsuError, match="machines of one kind"):
+        list(answer(iter(list(sent([*own, *other])))))
 
 
 @pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sips", "reroute", "bits"])
