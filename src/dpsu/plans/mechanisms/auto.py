@@ -212,7 +212,7 @@ def choose(
     """The mechanism that releases most from users like these."""
     size = hints.expected_items_per_user
     if size is None:
-        return BITS if fast else SIEVES[0][1]
+        return BITS if fast else SIEVES[1][1]
     users = hints.expected_users or FEW_OF_USERS
     if not parallel and size < FEW_ITEMS * (users / FEW_OF_USERS) ** MORE_OF_MORE:
         return VOTES if size <= ONE_ITEM else IN_TURN
