@@ -31,7 +31,7 @@ PROVED = [
     "engines/local_rounds", "engines/local_texts", "engines/cluster/conversations",
     "engines/cluster/rounds", "engines/cluster/steps", "engines/cluster/surveys",
     "ledger/accounting", "pipeline", "selection",
-    "plans/auto", "plans/counts",
+    "plans/mechanisms/auto", "plans/counts",
     "plans/mechanisms/base", "plans/mechanisms/one_shot", "plans/mechanisms/count",
     "plans/mechanisms/greedy", "plans/mechanisms/ngrams", "plans/mechanisms/policy",
     "plans/mechanisms/bits", "plans/mechanisms/reroute", "plans/mechanisms/sieve",
@@ -61,6 +61,7 @@ NOT_PROVED = {
     "dpsu.plans.mechanisms.base._place",  # where a class stands
     "dpsu.plans.mechanisms.base.by_name",
     "dpsu.plans.mechanisms.base.no_such_option",
+    "dpsu.plans.mechanisms.base._has",
     "dpsu.plans.mechanisms.base.Mechanism.design",  # every mechanism has its own
     "dpsu.plans.mechanisms.base.Mechanism.calibrated",  # a word in reports
     "dpsu.plans.mechanisms.base.spread_over",  # the same

@@ -72,8 +72,10 @@ def base(row: tuple[str, str]) -> dict[str, Any]:
 
 
 def everywhere(row: tuple[str, str]) -> list[dict[str, Any]]:
-    """Options that change no theorem; of bits, all items count."""
-    return [each for each in EVERYWHERE if row[0] != "bits" or "max_items" not in each]
+    """Options that change no theorem; bits and auto have no limit of items."""
+    return [
+        each for each in EVERYWHERE if row[0] not in ("bits", "auto") or "max_items" not in each
+    ]
 
 
 def theorem(row: tuple[str, str], options: dict[str, Any]) -> str:
@@ -104,9 +106,11 @@ def test_every_option_of_a_mechanism_has_its_column() -> None:
     covered = {name for options in COLUMNS.values() for option in options for name in option}
     covered |= {name for option in EVERYWHERE for name in option}
     offered = {name for kind in OF_PAIRS for name in options_of(MECHANISMS[kind])}
-    # A calibration is a row; the second carries no guarantee; `scarce` needs the third; the last is
-    # the one option of bits, whose theorem covers estimates and public numbers alike.
+    # A calibration is a row; the second carries no guarantee; `scarce` needs the third; the fourth is
+    # the one option of bits, whose theorem covers estimates and public numbers alike; the others are
+    # those of auto, whose theorem covers all of its choices.
     named = {"calibration", "allow_unproven", "expected_users", "items_per_user"}
+    named |= {"users", "budget", "among", "prefer"}
     assert offered - covered == named
 
 
