@@ -48,7 +48,7 @@ def at_least(number: float) -> str:
 
 
 def promises(plan: Plan) -> list[str]:
-    """What the guarantee takes for granted about its caller."""
+    """What a plan asks its caller to promise, in sentences."""
     listed = [
         f"one person is one value of {plan.user.columns!r}, in all rows",
         f"whether {plan.item.columns!r} is text or integers is no secret"

@@ -225,7 +225,10 @@ def universal_bound(held: HeldBy, epsilon: float, delta: float) -> float:
 def separating(
     numbers: NDArray[np.int64], released: Floats, items: NDArray[np.int64]
 ) -> int | None:
-    """The number of holders from which on releasing all items, and no others, errs least."""
+    """What an item needs, for a forecast: the number of holders that separates best what comes out.
+
+    Releasing all items from that number on, and no others, errs least.
+    """
     # Wrong below a number is what comes out, wrong from it on is what stays back.
     below = np.concatenate([[0.0], np.cumsum(released)])
     above = np.concatenate([np.cumsum((items - released)[::-1])[::-1], [0.0]])
