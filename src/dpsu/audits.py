@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.keywords import kind_keywords
 from dpsu.options import number, whole_number
+from dpsu.plans.mechanisms import Bits
 from dpsu.plans.plan import Plan
 from dpsu.releases import release
 from dpsu.showing.progress import Steps, steps
@@ -168,7 +169,8 @@ def audit(
         The mechanism and the guarantee to be tested. Its delta should be inflated (0.01 to 0.2), or
         nothing can be seen; a prior should know the items 0, 1, 2, ..., as :func:`audit_prior`
         does. Where it leaves the mechanism to be chosen, every candidate is tested, with what the
-        estimate leaves it.
+        estimate leaves it. Bits is tested with a public number of items per user: what it
+        estimates otherwise is shared by all copies.
     trials : int
         Copies of each small database with the user, and as many without.
     error : float
@@ -217,11 +219,23 @@ def audit(
     findings = []
     with steps(progress, "auditing") as tell:
         for at, each in enumerate(tested):
-            found = _findings(each, trials, error, _part(tell, at, len(tested)))
+            found = _findings(_apart(each), trials, error, _part(tell, at, len(tested)))
             if len(tested) > 1:
                 found = [replace(one, scenario=f"{each.name}: {one.scenario}") for one in found]
             findings += found
     return Audit(plan, tuple(findings))
+
+
+def _apart(plan: Plan) -> Plan:
+    """A plan under which copies of a small database do not interact.
+
+    What bits estimates of all users decides the tables of all of them. Copies with and without a
+    user differ in many users together, and may well lead to different tables, which no neighbors
+    do; so users hold one item here, as almost all users of an audit do.
+    """
+    if isinstance(plan.mechanism, Bits) and plan.mechanism.items_per_user is None:
+        return plan.with_mechanism(replace(plan.mechanism, items_per_user=1.0))
+    return plan
 
 
 def _part(tell: Steps, at: int, parts: int) -> Steps:

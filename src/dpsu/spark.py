@@ -165,10 +165,7 @@ def release(
     flag("strict", strict)
     shown = stages(progress)
     if plan is None:
-        # What cannot run here is no candidate; a plan has this on record.
-        mechanism = mechanism_of(mechanism)
-        if isinstance(mechanism, Auto):
-            mechanism = replace(mechanism, among=PARALLEL)
+        mechanism = for_spark(mechanism)
     approved = planned(
         plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
         counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
@@ -205,3 +202,9 @@ def release(
             approved, check=lambda: None, run=run, spending=spending, report=report
         )
     return SparkRelease(released, df.sparkSession)
+
+
+def for_spark(given: str | Mechanism | None) -> Mechanism:
+    """The mechanism that was typed, or the default; auto has no candidate that cannot run here."""
+    made = mechanism_of(given)
+    return replace(made, among=PARALLEL) if isinstance(made, Auto) else made

@@ -27,6 +27,9 @@ BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 def both(df: DataFrame, table: pa.Table, seed: int, **options: Any) -> dpsu.Release:
     """The release of the local engine, after comparing it with that of Spark."""
     partitions = options.pop("partitions", 3)
+    if "mechanism" not in options and "rounds" not in options:
+        # By default, Spark chooses among what runs there.
+        options["among"] = "parallel"
     here = flat.release(table, insecure_seed=seed, **BUDGET, **options)
     there = flat.spark_release(
         df, insecure_seed=seed, partitions=partitions, **BUDGET, **options

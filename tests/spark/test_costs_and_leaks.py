@@ -39,7 +39,7 @@ TURNS: list[tuple[str, dict[str, Any], int]] = [
     # Four rounds of three exchanges: users survey themselves before they give.
     ("bits", {}, 6),
     ("sieve", {"rounds": 6}, 6),
-    ("sieve", {}, 14),
+    ("sieve", {}, 20),
 ]
 
 

@@ -73,6 +73,8 @@ def release_on_spark(
 
     if options.pop("memory_limit"):
         raise ParameterError("{memory_limit} is for one machine, not for Spark", memory_limit=...)
+    if "plan" not in made:
+        made = made | {"mechanism": dpsu.spark.for_spark(made.get("mechanism"))}
     chosen = dpsu.plan(**made) if "plan" not in made else made["plan"]
     refuse_same_files(files_read(files, None, None), chosen.knowledge.paths)
     # Before Java starts: what a plan alone can get wrong.

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import LedgerError, ParameterError, warn
-from dpsu.ledger.accounting import Cost, cost_of
+from dpsu.ledger.accounting import cost_of
 from dpsu.ledger.records import DONE, LONGEST_NAME, VOID, facts_of
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import Privacy
@@ -90,9 +90,6 @@ class Spending:
         if self._ledger is None or self.dataset is None:
             return None
         cost = cost_of(plan)
-        if choice is not None:
-            # Which plan it will be is not known yet, and the price of the whole is all there is.
-            cost = Cost(plan.privacy)
         facts = facts_of(cost, run, plan if choice is None else None, choice)
         number = self._ledger.charge(self.dataset, self._budget, cost, facts)
         with self._lock:

@@ -213,10 +213,11 @@ def _hints_text(name: str, hints: Hints) -> str:
     paid = f", estimated for epsilon {hints.epsilon:.4g}" if hints.epsilon else ", as expected"
     if size is None:
         why = "too few users to tell what they hold" if hints.epsilon else "nothing known of users"
-        return f"auto: {name}, which is right most often, with {why}"
+        return f"auto: {name}, with {why}"
     who = "users" if users is None else f"about {_about(users)} users"
-    holds = f"{who} with {size:.2g} different items each on average{paid}"
-    return f"auto: {name}, which releases most from {holds}"
+    items = "item" if f"{size:.2g}" == "1" else "different items"
+    holds = f"{who} with {size:.2g} {items} each on average{paid}"
+    return f"auto: {name}, of which most is expected from {holds}"
 
 
 def _about(number: int) -> str:

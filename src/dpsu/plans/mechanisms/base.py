@@ -175,7 +175,8 @@ def no_such_option(name: str, typed: str) -> ParameterError:
         message += f", which {', '.join(having)} {'has' if len(having) == 1 else 'have'}"
     own = options_of(MECHANISMS[name])
     message += f"; its options are {', '.join(f'{{{each}}}' for each in own)}"
-    return ParameterError(message, **dict.fromkeys([typed, *own], ...))
+    flags = {each: option.name for each, option in own.items() if option.name}
+    return ParameterError(message, flags, **dict.fromkeys([typed, *own], ...))
 
 
 def _has(kind: type[Mechanism], typed: str) -> bool:
