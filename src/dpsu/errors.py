@@ -153,7 +153,8 @@ _SHORTAGES = ("bad_alloc", "bad allocation", "can't start new thread", "cannot a
               "malloc of size", "failed to map segment",
               # Compiled modules that cannot get memory while they are imported fail like this.
               "without setting an exception", "without exception set", "without raising",
-              "unreported exception")  # fmt: skip
+              "unreported exception",
+              "can't allocate lock")  # fmt: skip
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -214,7 +214,7 @@ def forecast(
     >>> seen.hopeless
     False
     >>> seen.planned.mechanism, seen.planned.released > 10
-    ('sieve', True)
+    ('auto', True)
     >>> poor = dpsu.plan(epsilon=0.1, delta=1e-9)
     >>> poor = dpsu.forecast(poor, users=50, items_per_user=5, mechanisms=[])
     >>> print(poor.findings[0].text)  # doctest: +ELLIPSIS

@@ -81,7 +81,6 @@ release ROWS E --csv-safe
 release ROWS E --output items.xyz
 release ROWS E --partitions 3
 release ROWS E --engine spark --memory-limit 4GB
-release ROWS E --engine spark --auto-budget 0.2
 release ROWS E --engine spark --mechanism greedy
 release ROWS E --source duckdb:nowhere.db
 release --source mysql:x --query x E
