@@ -22,8 +22,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 # Classes of objects that people type, in the order in which they are defined.
 OWNERS: list[type] = []
-# Where several objects have an option, the first of these stands for them: it is the default, or it
-# chooses between mechanisms.
+# Where several objects have an option, the first of these stands for them: an option without a
+# mechanism means one of these.
 USUAL = ("sieve", "auto")
 LONGEST_SHOWN = 40
 NEAR = 0.55

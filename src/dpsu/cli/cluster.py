@@ -73,9 +73,11 @@ def release_on_spark(
 
     if options.pop("memory_limit"):
         raise ParameterError("{memory_limit} is for one machine, not for Spark", memory_limit=...)
-    if "plan" not in made:
-        made = made | {"mechanism": dpsu.spark.for_spark(made.get("mechanism"))}
-    chosen = dpsu.plan(**made) if "plan" not in made else made["plan"]
+    if "plan" in made:
+        chosen = made["plan"]
+    else:
+        made = made | {"mechanism": dpsu.spark.for_spark(made["mechanism"])}
+        chosen = dpsu.plan(**made)
     refuse_same_files(files_read(files, None, None), chosen.knowledge.paths)
     # Before Java starts: what a plan alone can get wrong.
     refuse_what_spark_cannot(chosen)

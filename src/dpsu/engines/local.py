@@ -95,7 +95,6 @@ def run(
         plan, pairs, key, prior=prior, public=public, memory=memory, progress=progress
     )
     plan = chosen(plan, held, key)
-    refuse_too_many(plan, len(users))
     progress("weighing items", 0)
 
     def users_weighed(weighed: int) -> None:

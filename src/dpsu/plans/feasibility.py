@@ -111,8 +111,7 @@ def _holders_needed(
     most.
     """
     if isinstance(plan.selection, Choice):
-        rivals = (each for each in plan.candidates if each.name != "bits")
-        return of(_holders_needed(each, probability) for each in rivals)
+        return of(_holders_needed(each, probability) for each in plan.for_few_items)
     weight = plan.needed[probability]
     if weight is None:
         # A cutoff below it: what is full is released as often as the cutoff allows.

@@ -19,6 +19,7 @@ from dpsu.plans.counts import Counts, NoisyCounts
 from dpsu.plans.mechanisms import (
     MECHANISMS,
     Auto,
+    Bits,
     Choice,
     Design,
     Hints,
@@ -207,6 +208,11 @@ class Plan:
             self.with_mechanism(each.mechanism, hints=unknown) for each in self.selection.candidates
         )
 
+    @property
+    def for_few_items(self) -> tuple[Plan, ...]:
+        """The candidates but bits, which is for users of hundreds of items, and dear to ask."""
+        return tuple(plan for plan in self.candidates if not isinstance(plan.mechanism, Bits))
+
     def chosen(self, hints: Hints) -> Plan:
         """The plan that estimates choose among the candidates."""
         assert isinstance(self.mechanism, Auto)
@@ -319,8 +325,7 @@ class Plan:
         still to be chosen, it is the most that any candidate needs.
         """
         if isinstance(self.selection, Choice):
-            # Bits is for users of hundreds of items, and this is about users of one.
-            each = [plan.needed for plan in self.candidates if plan.name != "bits"]
+            each = [plan.needed for plan in self.for_few_items]
             most = {p: max(found[p] or math.inf for found in each) for p in PROBABILITIES}
             return {p: (w if w < math.inf else None) for p, w in most.items()}
         if self.rounds is not None:

@@ -217,7 +217,7 @@ def _hints_text(name: str, hints: Hints) -> str:
     who = "users" if users is None else f"about {_about(users)} users"
     items = "item" if f"{size:.2g}" == "1" else "different items"
     holds = f"{who} with {size:.2g} {items} each on average{paid}"
-    return f"auto: {name}, of which most is expected from {holds}"
+    return f"auto: {name} is expected to release most from {holds}"
 
 
 def _about(number: int) -> str:

@@ -9,7 +9,7 @@ is what the rest of delta pays for.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -45,14 +45,10 @@ class Limits(NamedTuple):
 
         The kernel `dpsu.kernels.rounds.largest_cap` says the same.
         """
-        limit = self.allowed[user_class] / unreleased
-        if self.crossing[0] > limit:
+        safe = bisect_right(self.crossing, self.allowed[user_class] / unreleased)
+        if not safe:
             raise AssertionError("no cap is safe for this many items")
-        low, high = 0, len(self.caps)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.crossing[middle] <= limit else (low, middle)
-        return self.caps[low]
+        return self.caps[safe - 1]
 
 
 @dataclass(frozen=True)

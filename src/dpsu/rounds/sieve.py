@@ -114,7 +114,7 @@ class SieveRounds:
     def scale(self, this_round: Round) -> float:
         """Standard deviation of the noise of a round, in units."""
         share = this_round.phase.shares[this_round.place]
-        return ROUND_UP * self.sigma / math.sqrt(share) * float(1 << self.fraction_bits)
+        return ROUND_UP * self.sigma / math.sqrt(share) * self.unit
 
     def limits(self) -> tuple[Limits, ...]:
         """What users may give, phase by phase: norms are the same in all, and caps are not.

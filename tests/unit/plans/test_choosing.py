@@ -50,7 +50,7 @@ def test_the_mechanism_follows_the_hints(
     assert plan.name == mechanism
     assert plan.hints is not None
     assert plan.candidates == (plan,)
-    assert f"auto: {mechanism}, of which most is expected from" in str(plan)
+    assert f"auto: {mechanism} is expected to release most from" in str(plan)
     assert dpsu.Plan.from_json(plan.to_json()) == plan
     assert math.fsum(d for _, d in plan.delta_split) == pytest.approx(1e-5, rel=1e-12)
 
@@ -99,7 +99,7 @@ def test_a_release_holds_what_was_chosen_and_carries_what_was_approved(tmp_path:
     assert made.plan.name == "greedy"
     assert made.plan in {replace(each, hints=made.plan.hints) for each in approved.candidates}
     assert approved.hash in made.report()
-    assert "auto: greedy, of which most is expected from about 20,000 users with 1 item each" in (
+    assert "auto: greedy is expected to release most from about 20,000 users with 1 item each" in (
         made.report()
     )
     assert json.loads(made.report_json())["plan_hash"] == approved.hash

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import number, option, whole_number
-from dpsu.plans.mechanisms.base import Design, Mechanism
+from dpsu.plans.mechanisms.base import Design, Mechanism, items_per_user
 from dpsu.plans.mechanisms.bits import Bits
 from dpsu.plans.mechanisms.greedy import Greedy
 from dpsu.plans.mechanisms.policy import PolicyLaplace
@@ -91,14 +90,7 @@ class Auto(Mechanism):
     'greedy'
     """
 
-    items_per_user: float | None = option(
-        None,
-        float,
-        "Public estimate of the mean number of different items of a user.",
-        low=1.0,
-        high=1e9,
-        name="expected_items_per_user",
-    )
+    items_per_user: float | None = items_per_user()
     users: int | None = option(
         None,
         int,
@@ -162,9 +154,12 @@ class Auto(Mechanism):
         for each in CANDIDATES:
             if self.among == PARALLEL and not each.parallel:
                 continue
-            # Tiny guarantees leave no coins for bits; sieve has a design for all of them.
-            with suppress(ParameterError) if each.name != "sieve" else nullcontext():
+            try:
                 found.append(Candidate(each, each.design(privacy, item)))
+            except ParameterError:
+                # Tiny guarantees leave no coins for bits; sieve has a design for all of them.
+                if isinstance(each, Sieve):
+                    raise
         return tuple(found)
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:

@@ -202,6 +202,13 @@ def max_items(default: int | None, usual: str = "") -> Any:
     return option(default, int, what, low=1, high=LARGEST_MAX_ITEMS, usual=usual)
 
 
+def items_per_user(usual: str = "") -> Any:
+    """How many items users are known to hold."""
+    what = "Public estimate of the mean number of different items of a user."
+    name = "expected_items_per_user"
+    return option(None, float, what, low=1.0, high=1e9, name=name, usual=usual)
+
+
 def rounds(default: int) -> Any:
     """How many noisy sums there are."""
     what = "How many noisy sums over all users are taken."

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsu.options import option
-from dpsu.plans.mechanisms.base import MAX_USERS, Design, Mechanism
+from dpsu.plans.mechanisms.base import MAX_USERS, Design, Mechanism, items_per_user
 from dpsu.privacy.guarantee import Privacy
 from dpsu.rounds.bits import PAID, UNITS, design_bits
 
@@ -20,15 +19,7 @@ if TYPE_CHECKING:
 class Bits(Mechanism):
     """Four rounds of exact coins without noise: for users who hold hundreds of items."""
 
-    items_per_user: float | None = option(
-        None,
-        float,
-        "Public estimate of the mean number of different items of a user.",
-        low=1.0,
-        high=1e9,
-        name="expected_items_per_user",
-        usual=f"estimated for {PAID:.0%} of the budget",
-    )
+    items_per_user: float | None = items_per_user(f"estimated for {PAID:.0%} of the budget")
     name: ClassVar[str] = "bits"
     summary: ClassVar[str] = (
         "four rounds of exact coins without noise; releases most where users hold hundreds of "
