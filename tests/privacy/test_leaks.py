@@ -98,10 +98,24 @@ def chain(error: BaseException) -> str:
     return said
 
 
+def says(said: str, number: int) -> bool:
+    """Whether the number stands there by itself: inside hashes and other numbers it is chance."""
+    return re.search(rf"(?<![0-9a-f.]){number}(?![0-9a-f.])", said) is not None
+
+
 def assert_clean(said: str) -> None:
     assert MARK not in said
-    # As a number of its own: digits inside the numbers of a plan are chance.
-    assert not re.search(rf"(?<![\d.]){NUMBER}(?![\d.])", said)
+    assert not says(said, NUMBER)
+
+
+def test_a_number_is_found_by_itself_and_not_inside_a_hash() -> None:
+    assert says(f"{NUMBER} users", NUMBER)
+    assert says(f'"users": {NUMBER}, "items"', NUMBER)
+    assert says(f"rows={NUMBER}", NUMBER)
+    assert not says(f"0a{NUMBER}f3", NUMBER)
+    assert not says(f"{NUMBER}b2", NUMBER)
+    assert not says(f"c{NUMBER}", NUMBER)
+    assert not says(f"0.{NUMBER}", NUMBER)
 
 
 @pytest.mark.parametrize(("mechanism", "calibration"), CALIBRATED)
