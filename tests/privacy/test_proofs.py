@@ -39,7 +39,7 @@ PROVED = [
     "plans/mechanisms/weighted",
     "privacy/shifts",
     "kernels/bit_curves", "kernels/bits", "kernels/gaussians", "kernels/grouping",
-    "kernels/rounds", "kernels/steering",
+    "kernels/rounds",
     "kernels/weights",
 ]  # fmt: skip
 PARTS = (

@@ -1,8 +1,10 @@
-"""One round of a mechanism: what users give to their items, and which items they keep.
+"""One round of a mechanism: what users give to their items, and what an item makes of it.
 
-User u holds ``items[start[u]:stop[u]]`` in the fixed order of items. Loops take a range of users
-and add to weights of their own, so that ranges can run side by side. No fastmath: proofs count
-rounding errors.
+User u holds ``items[start[u]:stop[u]]`` in the fixed order of items. Loops over users take a range
+of them and add to weights of their own, so that ranges can run side by side. Loops over items map
+what is known of an item and public constants to numbers, which do not depend on other items, on how
+many there are, or on the position of the item in an array. No fastmath: proofs count rounding
+errors.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 Words = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
 
 # Sums over at most 2^20 items of a user in doubles are off by less than 2^-32 of themselves.
 # Weights are shrunk by more than that before they are rounded down, so that no norm exceeds its
@@ -260,3 +263,109 @@ def mark_present(start: Int64, stop: Int64, items: Int32, present: NDArray[np.bo
     for u in range(len(stop)):
         for j in range(start[u], stop[u]):
             present[items[j]] = True
+
+
+@njit(cache=True)
+def _between(table: Float64, level: int, place: float) -> Any:
+    at = min(max(int(place), 0), table.shape[1] - 2)
+    part = min(max(place - at, 0.0), 1.0)
+    return (1.0 - part) * table[level, at] + part * table[level, at + 1]
+
+
+@njit(cache=True, nogil=True)
+def steer(
+    signal: Float64,
+    precision: Float64,
+    total: Float64,
+    released: Flags,
+    last_boundary: float,
+    remaining: float,
+    gain: float,
+    sigma: float,
+    extra: float,
+    open_above: float,
+    open_below: float,
+    doubt: float,
+    margin: float,
+    common: float,
+    levels: Float64,
+    lowest: Float64,
+    step: Float64,
+    means: Float64,
+    deviations: Float64,
+    first: int,
+    last: int,
+    attention: Float64,
+) -> None:
+    """Attention ``exp(-kappa d^2 / 2v)``: largest for items that may or may not be released.
+
+    `d` is the distance from an item's expected total to the last boundary, `v` its variance. The
+    expected rate of an item is a posterior mean, read from tables that are made from public
+    constants: one row for each level of log standard error, columns by estimate. A rate that was
+    measured while others waited is not the rate when everybody hurries, so `doubt` is the part of
+    it by which an item that seems sure may still fall short. Items of a rate of `common` or more
+    get at least the part of their rate that they need for the boundary and `margin` besides.
+    """
+    spacing = levels[1] - levels[0]
+    for i in range(first, last):
+        if released[i]:
+            attention[i] = 0.0
+            continue
+        error = 0.5 * -math.log(precision[i])
+        estimate = signal[i] / precision[i]
+        place = min(max((error - levels[0]) / spacing, 0.0), len(levels) - 1.000001)
+        level = int(place)
+        part = place - level
+        mean, deviation = 0.0, 0.0
+        for side in range(2):
+            q = level + side
+            share = part if side == 1 else 1.0 - part
+            at = (estimate - lowest[q]) / step[q]
+            mean += share * _between(means, q, at)
+            deviation += share * _between(deviations, q, at)
+        d = last_boundary - total[i] - gain * remaining * mean
+        spread = gain * remaining * deviation
+        v = sigma * sigma * remaining + spread * spread + extra * extra
+        kappa = open_above
+        if d <= 0.0:
+            kappa = open_below
+            short = doubt * gain * remaining * mean
+            v += short * short
+        found = math.exp(-kappa * d * d / (2.0 * v))
+        if mean >= common:
+            # An item that waits for others is late if what is left is just what it needs.
+            needed = last_boundary - total[i] + margin
+            found = max(found, min(1.0, needed / (gain * remaining * mean)))
+        # Never zero: that means that an item is released.
+        attention[i] = max(found, 1e-300)
+
+
+@njit(cache=True, nogil=True)
+def add_evidence(
+    noisy_sums: Float64,
+    share: float,
+    sigma: float,
+    memory: float,
+    least: float,
+    boundary: float,
+    attention: Float64,
+    present: Flags,
+    signal: Float64,
+    precision: Float64,
+    total: Float64,
+    released: Flags,
+    first: int,
+    last: int,
+) -> None:
+    """Add the noisy sums of one round to the evidence; release items that cross the boundary.
+
+    `total` is the evidence, and decides. `signal`, where rounds count by their precision, steers.
+    Only items that are in some user's set of this phase can be released.
+    """
+    for i in range(first, last):
+        g = max(attention[i], least)
+        total[i] += share * noisy_sums[i]
+        signal[i] = memory * signal[i] + g * share * noisy_sums[i] / (sigma * sigma)
+        precision[i] = memory * precision[i] + g * g * share / (sigma * sigma)
+        if present[i] and total[i] > boundary:
+            released[i] = True

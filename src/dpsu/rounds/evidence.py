@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.kernels import steering
+from dpsu.kernels import rounds as kernels
 from dpsu.runtime.threads import in_ranges
 
 if TYPE_CHECKING:
@@ -28,13 +28,15 @@ WORST = 60.0
 class Evidence:
     """Evidence of items, item by item. It is noisy, but it is never published.
 
+    An item's evidence is the total of its noisy sums in this phase: it decides. Signal and
+    precision reach back further and tell the rate at which evidence comes in: they steer only.
     `tables` are those of :func:`steering_tables`; an engine with partitions makes them once.
     """
 
     def __init__(self, sieve: SieveRounds, n_items: int, tables: Tables | None = None) -> None:
         self._sieve = sieve
         self._tables = steering_tables(sieve) if tables is None else tables
-        self._evidence = np.zeros(n_items)
+        self._signal = np.zeros(n_items)
         self._precision = np.zeros(n_items)
         self._total = np.zeros(n_items)
         self._present = np.zeros(n_items, bool)
@@ -43,13 +45,13 @@ class Evidence:
     def state(self) -> dict[str, NDArray[Any]]:
         """The whole state, one value per item in each array; :meth:`resume` continues from it."""
         return {
-            "evidence": self._evidence, "precision": self._precision, "total": self._total,
+            "signal": self._signal, "precision": self._precision, "total": self._total,
             "present": self._present, "released": self.released,
         }  # fmt: skip
 
     def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from the state of the same items."""
-        self._evidence, self._precision = state["evidence"], state["precision"]
+        self._signal, self._precision = state["signal"], state["precision"]
         self._total, self._present = state["total"], state["present"]
         self.released = state["released"]
 
@@ -76,8 +78,8 @@ class Evidence:
             common = constants.ample * sieve.last_boundary / last.share
         attention = np.empty(len(self.released))
         in_ranges(
-            lambda first, last: steering.steer(
-                self._evidence, self._precision, total, self.released, sieve.last_boundary,
+            lambda first, last: kernels.steer(
+                self._signal, self._precision, total, self.released, sieve.last_boundary,
                 remaining, constants.gain, sieve.sigma, constants.extra * sieve.sigma,
                 constants.open_above, constants.open_below, constants.doubt, margin, common,
                 *self._tables, first, last, attention,
@@ -93,10 +95,10 @@ class Evidence:
         sieve, constants = self._sieve, self._sieve.steering
         values = np.ldexp(noisy_sums.astype(np.float64), -sieve.fraction_bits)
         in_ranges(
-            lambda first, last: steering.update(
+            lambda first, last: kernels.add_evidence(
                 values, this_round.phase.shares[this_round.place], sieve.sigma, constants.memory,
                 constants.least, this_round.phase.boundary[this_round.place], attention,
-                self._present, self._evidence, self._precision, self._total, self.released,
+                self._present, self._signal, self._precision, self._total, self.released,
                 first, last,
             ),
             len(values),
