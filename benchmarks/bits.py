@@ -47,7 +47,7 @@ def made_up_sets() -> dict[str, Pairs]:
     """The sets on which the constants of sieve were chosen, and one of many items per user."""
     key = Key.from_insecure_seed(0)
     table = reddit_like(60_000, seed=5)
-    rows = read(table, user="user", item="item", count=None, with_repeats=False, key=key)
+    rows = read(table, user="user", item="item", repeats=None, with_repeats=False, key=key)
     return {
         "Reddit-shaped": intern(rows),
         "12 items": made_up(50_000, 8, 0.9, 1.05),
@@ -60,7 +60,7 @@ def made_up_sets() -> dict[str, Pairs]:
 def released(bits: BitsRounds, pairs: Pairs, plan: dpsu.Plan, seed: int) -> int:
     """Number of items, by these rounds."""
     changed = replace(plan, design=replace(plan.design, selection=bits))
-    return len(local.run(changed, pairs, Key.from_insecure_seed(seed)))
+    return len(local.select_items(changed, pairs, Key.from_insecure_seed(seed)))
 
 
 def true_means(
@@ -92,7 +92,7 @@ def main() -> None:
             bits = plan.selection
             assert isinstance(bits, BitsRounds)
             means, best = true_means(bits, pairs, plan, 1)
-            found = [len(local.run(paid, pairs, Key.from_insecure_seed(1)))]
+            found = [len(local.select_items(paid, pairs, Key.from_insecure_seed(1)))]
             for rule in RULES.values():
                 caps = tuple(nearest_cap(max(1.0, size * part)) for part in rule)
                 found.append(released(replace(bits, caps=caps), pairs, plan, 1))

@@ -80,11 +80,13 @@ def main() -> None:
                 for name, mechanism in CANDIDATES.items()
             }
             key = Key.from_insecure_seed(1)
-            sizes = {name: len(local.run(plan, pairs, key)[1]) for name, plan in plans.items()}
+            sizes = {
+                name: len(local.select_items(plan, pairs, key)[1]) for name, plan in plans.items()
+            }
             best = max(sizes.values())
             if best < WORTH_IT:
                 continue
-            taken, items = local.run(dpsu.plan(epsilon=epsilon, delta=delta), pairs, key)
+            taken, items = local.select_items(dpsu.plan(epsilon=epsilon, delta=delta), pairs, key)
             part = len(items) / best
             worst[epsilon] = min(part, worst.get(epsilon, 1.0))
             assert taken.hints is not None

@@ -220,7 +220,7 @@ def interned(rows: pa.Table) -> Pairs:
                 rows,
                 user="user",
                 item="item",
-                count="count",
+                repeats="count",
                 with_repeats=True,
                 key=Key.from_insecure_seed(0),
             )

@@ -81,7 +81,7 @@ class Runs:
             plan = planned(mechanism, **options | ({} if prior is None else {"prior": prior}))
             for seed in range(first + len(sizes), first + keys):
                 key = Key.from_insecure_seed(seed)
-                sizes.append(len(local.run(plan, self.corpus.pairs, key, prior=prior)[1]))
+                sizes.append(len(local.select_items(plan, self.corpus.pairs, key, prior=prior)[1]))
         return measured(sizes)
 
 

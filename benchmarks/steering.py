@@ -89,7 +89,7 @@ def main() -> None:
         table,
         user="user",
         item="item",
-        count=None,
+        repeats=None,
         with_repeats=False,
         key=Key.from_insecure_seed(0),
     )

@@ -224,7 +224,7 @@ def measure(
     place = {item: at for at, item in enumerate(pairs.items.values.to_pylist())}
     for seed in range(keys):
         key = Key.from_insecure_seed(1000 + seed)
-        found = local.run(plan, pairs, key, prior=prior)[1]
+        found = local.select_items(plan, pairs, key, prior=prior)[1]
         sizes.append(len(found))
         at = [place[item] for item in found.to_pylist()]
         missing.append(1.0 - float(facts[1][at].sum() / facts[1].sum()))
@@ -258,7 +258,7 @@ def main() -> None:
     for name in chosen.sets:
         table = rows_of(name, chosen.data)
         rows = read(
-            table, user="user", item="item", count="count", with_repeats=True,
+            table, user="user", item="item", repeats="count", with_repeats=True,
             key=Key.from_insecure_seed(0),
         )  # fmt: skip
         pairs = intern(rows)

@@ -75,7 +75,7 @@ def _shopping() -> tuple[dict[str, list[str]], dict[str, float], dpsu.Release]:
         for u in range(24)
     }
     held["user 7"].append("secret")
-    rows = read(held, user="user", item="item", count=None, with_repeats=False, key=key)
+    rows = read(held, user="user", item="item", repeats=None, with_repeats=False, key=key)
     plan = dpsu.plan(**FLOW)
     items, units = local.weigh(plan, intern(rows), key)
     weights = np.ldexp(units.astype(float), -plan.policy.fraction_bits)

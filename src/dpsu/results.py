@@ -186,7 +186,7 @@ class Release:
         a carriage return for formulas. `csv_safe` puts ``'`` before such cells, and before cells
         that begin with ``'``, so that one quote can be taken away again. This changes the items.
         """
-        from dpsu.runtime.writing import write_release
+        from dpsu.outputs import write_release
 
         if not isinstance(path, (str, os.PathLike)):
             raise ParameterError(f"path must be the name of a file, not a {type(path).__name__}")

@@ -240,7 +240,7 @@ def local_run(plan: Plan, pairs: Pairs, key: Key) -> pa.Array:
     """One release on this machine."""
     from dpsu.engines import local
 
-    return local.run(plan, pairs, key)[1]
+    return local.select_items(plan, pairs, key)[1]
 
 
 def _key(key: Key, purpose: str, run: int) -> Key:

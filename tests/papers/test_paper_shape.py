@@ -39,7 +39,7 @@ def pairs() -> Pairs:
         table,
         user="user",
         item="item",
-        count="count",
+        repeats="count",
         with_repeats=True,
         key=Key.from_insecure_seed(0),
     )

@@ -238,7 +238,7 @@ def kept_by_one(data: dict[str, dict[str, int]], key: Key) -> list[set[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pairs = intern(
-            read(data, user="user", item="item", count=None, with_repeats=False, key=key)
+            read(data, user="user", item="item", repeats=None, with_repeats=False, key=key)
         )
     plan = dpsu.plan(
         epsilon=1,

@@ -55,7 +55,7 @@ def explained(frame: DataFrame, mode: str = "simple") -> str:
     return out.getvalue()
 
 
-def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> engine.Query:
+def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> engine.ReleaseQuery:
     plan = flat.plan(epsilon=1, delta=1e-3, mechanism=mechanism, **options)
     return engine.query(rows, plan, key, partitions=3)
 

@@ -106,7 +106,7 @@ def weights_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = read(
-            data, user="user", item="item", count=None, with_repeats=plan.order == "repeats", key=key,
+            data, user="user", item="item", repeats=None, with_repeats=plan.order == "repeats", key=key,
             types=types_of(data),
         )  # fmt: skip
         pairs = intern(rows)

@@ -22,15 +22,13 @@ from dpsu.cli.interrupts import (
 )
 from dpsu.cli.streams import a_terminal, to_stderr, to_stdout
 from dpsu.ledger.spending import Spending
+from dpsu.outputs import SUFFIXES, items_writer, lines
 from dpsu.plans.prose import guarantee
 from dpsu.reports import summary
 from dpsu.runtime.writing import (
-    SUFFIXES,
     PendingFile,
     check_writable,
-    items_writer,
     leftovers,
-    lines,
     text_writer,
     written_through,
 )

@@ -66,16 +66,16 @@ def intern(
     for curators who would rather repair their data. `progress` is called with the number of rows of
     each part that was read.
     """
-    user_name, item_name, count_name = rows.names
+    user_name, item_name, repeats_name = rows.names
     memory = Memory() if memory is None else memory
     users = Interner(Column(user_name, "user", rows.types[0]), rows.tally.lose)
     items = Interner(Column(item_name, "item", rows.types[1]), rows.tally.lose)
 
     def prepare(part: Part) -> tuple[list[Prepared], list[Prepared], NDArray[np.int32] | None]:
-        user, item, count = part()
-        if len({len(column) for column in (user, item, count) if column is not None}) > 1:
+        user, item, times = part()
+        if len({len(column) for column in (user, item, times) if column is not None}) > 1:
             raise DataError(f"columns {user_name!r} and {item_name!r} have different lengths")
-        repeats = None if count is None else _repeats(str(count_name), count)
+        repeats = None if times is None else _repeats(str(repeats_name), times)
         return users.prepare(user), items.prepare(item), repeats
 
     def codes(interner: Interner, chunks: list[Prepared]) -> tuple[NDArray[np.int32], bool]:
@@ -99,7 +99,7 @@ def intern(
     if dropped:
         problem = f"some rows have no {user_name!r} or no {item_name!r}"
         if rows.names[2] is not None:
-            problem += f" or no positive {count_name!r}"
+            problem += f" or no positive {repeats_name!r}"
         warn_or_refuse(
             problem, "they were ignored", "drop or repair them, or do without strict", strict
         )

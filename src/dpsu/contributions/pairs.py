@@ -114,7 +114,7 @@ class Pairs:
 def rows_of(
     user: pa.ChunkedArray,
     item: pa.ChunkedArray,
-    count: pa.ChunkedArray | None,
+    repeats: pa.ChunkedArray | None,
     names: tuple[str, str, str | None],
     *,
     shared_users: bool = True,
@@ -123,7 +123,7 @@ def rows_of(
 ) -> Rows:
     """Rows that are already in memory, in one part."""
     tally = Tally(None) if tally is None else tally
-    return Rows([lambda: (user, item, count)], names, shared_users, tally, types)
+    return Rows([lambda: (user, item, repeats)], names, shared_users, tally, types)
 
 
 def report_lost(tally: Tally, strict: bool) -> None:

@@ -53,7 +53,7 @@ class OneMachine:
             progress=self._tick,
         )
         known = plan.knowledge
-        plan, items = run(
+        plan, items = select_items(
             plan,
             pairs,
             key,
@@ -80,7 +80,7 @@ class OneMachine:
         self._report("reading", self._read)
 
 
-def run(
+def select_items(
     plan: Plan,
     pairs: Pairs,
     key: Key,

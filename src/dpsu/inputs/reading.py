@@ -87,7 +87,7 @@ class Source:
             self.data,
             user=self.user.columns,
             item=item.name if isinstance(item, Tokens) else item.columns,
-            count=item.repeats,
+            repeats=item.repeats,
             with_repeats=with_repeats,
             key=key,
             format=self.format,
@@ -118,7 +118,7 @@ def read(
     *,
     user: str,
     item: str,
-    count: str | None,
+    repeats: str | None,
     with_repeats: bool,
     key: Key,
     format: str | None = None,
@@ -129,12 +129,12 @@ def read(
 ) -> Rows:
     """Rows of `data`, whatever it is: columns of users, items and perhaps repeats.
 
-    `with_repeats` says that repeats matter (they come from the column `count`, from mappings of
+    `with_repeats` says that repeats matter (they come from the column `repeats`, from mappings of
     items to numbers, from repeated rows, or from repeated tokens of texts); `types` are the
     declared types of users and items.
     """
     if text is None:
-        columns = wanted(user, item, count, types=types)
+        columns = wanted(user, item, repeats, types=types)
         return read_columns(
             data, columns, with_repeats=with_repeats, key=key, format=format, memory=memory
         )
@@ -197,9 +197,9 @@ def read_columns(
     tally = Tally(None)
 
     def rows(parts: Iterable[Part]) -> Rows:
-        count = names[2] if len(names) > 2 else None
+        repeats = names[2] if len(names) > 2 else None
         types = (user.declared, item.declared)
-        return Rows(parts, (user.name, item.name, count), tally=tally, types=types)
+        return Rows(parts, (user.name, item.name, repeats), tally=tally, types=types)
 
     if isinstance(data, Query):
         return rows(_columns(table, names) for table in data._tables(columns))

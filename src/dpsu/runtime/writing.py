@@ -1,4 +1,4 @@
-"""Results on disk: the format by suffix, the file whole or not at all.
+"""Files that are written whole or not at all.
 
 A file is written beside its target, brought to the disk and then renamed. Devices and pipes are
 written to, never replaced; symbolic links are followed.
@@ -7,10 +7,8 @@ written to, never replaced; symbolic links are followed.
 from __future__ import annotations
 
 import contextlib
-import csv
 import errno
 import io
-import json
 import os
 import re
 import secrets
@@ -19,18 +17,11 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import BinaryIO
 
 from dpsu.errors import OutputError, ParameterError
 
-if TYPE_CHECKING:
-    from dpsu.results import Release
-
-SUFFIXES = (".txt", ".csv", ".parquet", ".json")
 Write = Callable[[BinaryIO], object]
-_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
-# Spreadsheets take a cell that begins so for a formula; the quote makes the prefix reversible.
-_FORMULA = re.compile("[=+\\-@\t\r\n'\uff1d\uff0b\uff0d\uff20]")
 PIECE = 1 << 20
 # Errors of file systems that cannot flush a file or folder to the disk, or lock it.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM}
@@ -38,7 +29,7 @@ _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.E
 _partials: set[Path] = set()
 
 
-def check_writable(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+def check_writable(path: Path, suffixes: tuple[str, ...]) -> None:
     """Raise an error before the work if a file cannot be written after it."""
     through = written_through(path)
     if suffixes and path.suffix not in suffixes and not through:
@@ -192,31 +183,6 @@ def sweep() -> None:
         _forget(partial)
 
 
-def write_release(release: Release, path: Path, *, csv_safe: bool = False) -> None:
-    """Write the items in the format that the suffix names."""
-    check_writable(path)
-    write_whole(path, items_writer(release, path, csv_safe=csv_safe))
-
-
-def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Write:
-    """A function that writes the items in the format of the suffix; without one, as lines."""
-    if csv_safe and path.suffix != ".csv":
-        raise ParameterError("{csv_safe} is for output whose name ends in .csv", csv_safe=...)
-    if path.suffix == ".parquet":
-        import pyarrow.parquet
-
-        table = release.to_arrow().replace_schema_metadata(release.metadata)
-        return lambda file: pyarrow.parquet.write_table(table, file)
-    if path.suffix == ".csv":
-        return lambda file: _write_csv(release, file, safe=csv_safe)
-    if path.suffix == ".json":
-        listed: Any = release.items
-        if release.counts is not None:
-            listed = release.to_arrow().to_pylist()
-        return text_writer(json.dumps(listed, ensure_ascii=False, indent=0) + "\n")
-    return text_writer("".join(f"{line}\n" for line in lines(release)))
-
-
 def text_writer(text: str) -> Write:
     """A function that writes a text."""
     return lambda file: file.write(text.encode())
@@ -225,18 +191,6 @@ def text_writer(text: str) -> Write:
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """Write a text file, whole or not at all."""
     write_whole(path, text_writer(text), private=private)
-
-
-def lines(release: Release) -> list[str]:
-    """One line per item, with its noisy count after a tab; line breaks in items are escaped."""
-    items = [str(item).translate(_ESCAPES) for item in release.items]
-    if release.counts is None:
-        return items
-    counts = release.counts.to_pylist()
-    return [
-        "{}\t{}".format(item.replace("\t", "\\t"), count)
-        for item, count in zip(items, counts, strict=True)
-    ]
 
 
 def write_whole(path: Path, write: Write, *, private: bool = False) -> None:
@@ -264,21 +218,6 @@ def write_all(descriptor: int, data: bytes) -> None:
         left = left[taken:]
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         _to_disk(descriptor)
-
-
-def _write_csv(release: Release, file: BinaryIO, *, safe: bool) -> None:
-    handle = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    # Text is always quoted: an empty item is not a missing one, and carriage returns survive.
-    writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    table = release.to_arrow()
-    rows = [table.column_names, *zip(*(each.to_pylist() for each in table.columns), strict=True)]
-    writer.writerows([_no_formula(cell) for cell in row] if safe else row for row in rows)
-    handle.flush()
-    handle.detach()
-
-
-def _no_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def _write_through(path: Path, data: bytes) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.outputs import SUFFIXES
 from dpsu.results import Release
-from dpsu.runtime.writing import SUFFIXES
 
 _ESCAPED = re.compile(r"\\(.)")
 _MEANT = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}

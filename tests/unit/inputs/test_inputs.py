@@ -330,7 +330,7 @@ def test_items_stay_with_their_users_whatever_length_things_claim() -> None:
     data = {"x": frame, "alice": ["a1", "a2"], "odd": np.array(5), "bob": ["b1", "b2"], "t": str}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)
-        rows = read(data, user="user", item="item", count=None, with_repeats=False, key=KEY)
+        rows = read(data, user="user", item="item", repeats=None, with_repeats=False, key=KEY)
         (part,) = rows.parts
         users, items, _ = part()
     held = set(zip(users.to_pylist(), items.to_pylist(), strict=True))
@@ -363,7 +363,7 @@ def test_floats_that_are_no_integers_are_no_users() -> None:
         table,
         user="user",
         item="item",
-        count=None,
+        repeats=None,
         with_repeats=False,
         key=KEY,
         types=("integer", None),

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
 
 def held(data: dict[str, list[str]], key: Key) -> Pairs:
-    return intern(read(data, user="user", item="item", count=None, with_repeats=False, key=key))
+    return intern(read(data, user="user", item="item", repeats=None, with_repeats=False, key=key))
 
 
 @pytest.mark.parametrize(
@@ -293,13 +293,13 @@ def test_every_run_has_the_budget_of_a_run(
     from dpsu.engines import local
 
     spent: list[Privacy] = []
-    run = local.run
+    run = local.select_items
 
     def watched(plan: dpsu.Plan, *given: Any, **options: Any) -> Any:
         spent.append(plan.privacy)
         return run(plan, *given, **options)
 
-    monkeypatch.setattr(local, "run", watched)
+    monkeypatch.setattr(local, "select_items", watched)
     flat.select(DATA, CANDIDATES, epsilon=4, delta=1e-5, tune_fraction=fraction)
     runs = spent if fraction is None else spent[:-1]
     assert set(runs) == {repetition(Privacy(4.0, 1e-5), 5.0).run}
@@ -325,7 +325,7 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.people: list[set[Any]] = []
         self.secrets: list[bytes] = []
-        run = local.run
+        run = local.select_items
 
         def watched(plan: dpsu.Plan, pairs: Pairs, key: Key, **more: Any) -> Any:
             codes = np.unique(np.concatenate([block.users for block in pairs.blocks]))
@@ -333,7 +333,7 @@ class Watched:
             self.secrets.append(key.secret)
             return run(plan, pairs, key, **more)
 
-        monkeypatch.setattr(local, "run", watched)
+        monkeypatch.setattr(local, "select_items", watched)
 
 
 def many_runs(privacy: Privacy) -> int:

@@ -78,7 +78,7 @@ def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
         key = Key.from_insecure_seed(case)
 
         def counts(held: dict[str, list[str]]) -> np.ndarray:
-            rows = read(held, user="user", item="item", count=None, with_repeats=False, key=key)  # noqa: B023
+            rows = read(held, user="user", item="item", repeats=None, with_repeats=False, key=key)  # noqa: B023
             return np.array(local.count(plan, intern(rows), released, key).to_pylist())  # noqa: B023
 
         fewer = {u: items for u, items in data.items() if u != "u0"}

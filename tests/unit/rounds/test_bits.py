@@ -190,8 +190,8 @@ def _released(plan: dpsu.Plan, data: dict[str, list[str]], key: Key) -> set[str]
     from dpsu.engines import local
     from dpsu.inputs.reading import read
 
-    rows = read(data, user="user", item="item", count=None, with_repeats=False, key=key)
-    return set(local.run(plan, intern(rows), key)[1].to_pylist())
+    rows = read(data, user="user", item="item", repeats=None, with_repeats=False, key=key)
+    return set(local.select_items(plan, intern(rows), key)[1].to_pylist())
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)

@@ -45,7 +45,7 @@ def missed(table: pa.Table) -> tuple[int, int]:
     The typical need is the number of holders of the item of rank k, where k items are released.
     """
     rows = read(
-        table.select(["user", "item"]), user="user", item="item", count=None, with_repeats=False,
+        table.select(["user", "item"]), user="user", item="item", repeats=None, with_repeats=False,
         key=Key.from_insecure_seed(0),
     )  # fmt: skip
     pairs = intern(rows)
@@ -58,7 +58,7 @@ def missed(table: pa.Table) -> tuple[int, int]:
     place = {name: at for at, name in enumerate(names)}
     common_items = lost = 0
     for seed in range(KEYS):
-        found = local.run(plan, pairs, Key.from_insecure_seed(seed))[1].to_pylist()
+        found = local.select_items(plan, pairs, Key.from_insecure_seed(seed))[1].to_pylist()
         released = np.zeros(len(names), bool)
         released[[place[name] for name in found]] = True
         need = ranked[min(len(found), len(ranked) - 1)]

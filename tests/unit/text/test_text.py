@@ -51,7 +51,7 @@ def held(
     """Items and local counts of every user, through reading and interning."""
     source = dpsu.Tokens("text", tokenizer, ngrams).source
     rows = read(
-        data, user=DEFAULT_USER, item="item", count=None, with_repeats=True, key=KEY, text=source,
+        data, user=DEFAULT_USER, item="item", repeats=None, with_repeats=True, key=KEY, text=source,
         tokenizer=tokenizer, **options,
     )  # fmt: skip
     pairs = intern(rows)
@@ -321,7 +321,7 @@ def test_long_tokens_are_counted() -> None:
     source = dpsu.Tokens("text").source
     assert source is not None
     rows = read(
-        {"u": ["x" * 2000, "y" * 3000 + " z"]}, user="user", item="item", count=None,
+        {"u": ["x" * 2000, "y" * 3000 + " z"]}, user="user", item="item", repeats=None,
         with_repeats=False, key=KEY, text=source,
     )  # fmt: skip
     with pytest.warns(dpsu.DataWarning):

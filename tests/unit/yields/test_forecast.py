@@ -59,7 +59,9 @@ def test_the_expectation_is_the_mean_over_many_keys(mechanism: str) -> None:
     pairs = made_up(600, 5.0)
     plan = planned(mechanism)
     expected = expect(pairs, [plan], 40)[0]
-    sizes = [len(local.run(plan, pairs, Key.from_insecure_seed(seed))[1]) for seed in range(60)]
+    sizes = [
+        len(local.select_items(plan, pairs, Key.from_insecure_seed(seed))[1]) for seed in range(60)
+    ]
     assert expected.error is not None
     error = math.hypot(expected.error, float(np.std(sizes, ddof=1)) / math.sqrt(len(sizes)))
     assert abs(expected.released - np.mean(sizes)) < 5 * error
@@ -153,7 +155,10 @@ def test_a_forecast_is_close_to_real_runs_on_the_same_users(seen: dpsu.Forecast)
             delta=1e-6,
             mechanism=dpsu.mechanism(point.mechanism, **limited(point.mechanism, point.max_items)),
         )
-        runs = [len(local.run(plan, pairs, Key.from_insecure_seed(seed))[1]) for seed in range(24)]
+        runs = [
+            len(local.select_items(plan, pairs, Key.from_insecure_seed(seed))[1])
+            for seed in range(24)
+        ]
         assert point.error is not None
         error = math.hypot(point.error, float(np.std(runs, ddof=1)) / math.sqrt(len(runs)))
         assert point.released == pytest.approx(np.mean(runs), rel=0.05, abs=4 * error)

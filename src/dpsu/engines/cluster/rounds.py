@@ -17,18 +17,26 @@ state to itself, so that every round is computed from the messages of the round 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids, numbers
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.cluster.conversations import Conversation, State
+from dpsu.engines.cluster.inboxes import (
+    Inbox,
+    as_bytes,
+    by_home,
+    named_items,
+    past_items,
+    put,
+    refuse_gaps,
+    told_users,
+)
 from dpsu.engines.cluster.messages import (
     CENSUS,
     FOUND,
@@ -40,41 +48,15 @@ from dpsu.engines.cluster.messages import (
     USERS,
     Message,
     arrived,
-    ids_of,
     pack,
     sent,
     unpack,
-    writable,
 )
 from dpsu.engines.cluster.steps import Batches, Job, items_only, received_pairs
 from dpsu.engines.cluster.surveys import Findings, Surveys, survey_messages, surveying
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.kernels.rounds import mark_present
 from dpsu.plans.mechanisms import OneShot
-
-
-@dataclass(repr=False)
-class _Inbox:
-    """The messages to one partition: its own state, and the others by sender."""
-
-    own: Any = None
-    messages: dict[int, Message] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, repr=False)
-class _Told:
-    """A partition of users after the first round, and what its items replied."""
-
-    users: Ids
-    items: Ids
-    home: NDArray[np.int32]
-    held: Contributions
-    classes: NDArray[np.uint16] | None
-    replies: NDArray[Any]
-
-    def engine(self, job: Job) -> LocalRounds:
-        """The users, ready to be asked."""
-        return LocalRounds(self.held, self.users, self.items, job.key, classes=self.classes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,12 +78,12 @@ class Ask:
             for partition, pairs in received_pairs(messages).items():
                 yield from self._begin(partition, pairs, surveys)
             return
-        inboxes: dict[int, _Inbox] = {}
+        inboxes: dict[int, Inbox] = {}
         for message in messages:
             if message.kind == ITEMS:
                 yield message
             else:
-                _put(inboxes, message, USERS)
+                put(inboxes, message, USERS)
         for partition, inbox in inboxes.items():
             yield from self._go_on(partition, inbox, surveys)
 
@@ -120,17 +102,17 @@ class Ask:
             mark_present(held.start, held.stop, held.items, present)
         kept = np.flatnonzero(present)
         names, home = items.take(kept), job.partition_of(items.take(kept), "item").astype(np.int32)
-        homes = dict(_by_home(home))
+        homes = dict(by_home(home))
         yield from surveys.tell(partition, homes)
         for to, places in homes.items():
             data = pack({"items": names.take(places).values, "weights": weights[kept][places]})
             yield Message(to, NAMED, partition, data)
         yield from self._keep(partition, engine, present, users, names, home)
 
-    def _go_on(self, partition: int, inbox: _Inbox, surveys: Surveys) -> Iterator[Message]:
-        told = _told(inbox, self.conversation)
+    def _go_on(self, partition: int, inbox: Inbox, surveys: Surveys) -> Iterator[Message]:
+        told = told_users(inbox, self.conversation)
         users, items, home = told.users, told.items, told.home
-        engine, homes = told.engine(self.job), dict(_by_home(home))
+        engine, homes = told.engine(self.job), dict(by_home(home))
         conversation = surveys.conversation_of(partition)
         weights, present = conversation.ask(self.round_number, engine, told.replies)
         yield from surveys.tell(partition, homes)
@@ -209,12 +191,12 @@ class Survey:
                 )
                 yield partition, asking.survey(LocalRounds(held, users, items, job.key), None)
             return
-        inboxes: dict[int, _Inbox] = {}
+        inboxes: dict[int, Inbox] = {}
         for message in messages:
             if message.kind != ITEMS:
-                _put(inboxes, message, USERS)
+                put(inboxes, message, USERS)
         for partition, inbox in inboxes.items():
-            told = _told(inbox, self.conversation)
+            told = told_users(inbox, self.conversation)
             yield partition, asking.survey(told.engine(job), told.replies)
 
 
@@ -232,7 +214,7 @@ class Answer:
     def __call__(self, batches: Batches) -> Batches:
         """Messages to partitions of users, or released items."""
         passed: list[Message] = []
-        inboxes: dict[int, _Inbox] = {}
+        inboxes: dict[int, Inbox] = {}
         findings = Findings(self.conversation, self.round_number)
         users = 0
         for message in arrived(batches):
@@ -243,7 +225,7 @@ class Answer:
             elif message.kind == FOUND:
                 findings.hear(message)
             else:
-                _put(inboxes, message, ITEMS)
+                put(inboxes, message, ITEMS)
         local.refuse_too_many(self.job.plan, users)
         if self.round_number + 1 < self.conversation.rounds:
             yield from sent(passed)
@@ -258,7 +240,7 @@ class Answer:
             found = items.take(np.flatnonzero(state["released"]))
             yield from items_only(found, self.job.item_type)
 
-    def _reply(self, partition: int, inbox: _Inbox, findings: Findings) -> Iterator[Message]:
+    def _reply(self, partition: int, inbox: Inbox, findings: Findings) -> Iterator[Message]:
         conversation = findings.conversation_of(partition)
         items, state, routes, replies = self._answer(inbox, conversation)
         for sender, route in routes.items():
@@ -276,24 +258,24 @@ class Answer:
         kept = np.flatnonzero(useful)
         code = (np.cumsum(useful) - 1).astype(np.int32)
         own: dict[str, Any] = {"items": items.take(kept).values}
-        own |= {name: _plain(values[kept]) for name, values in state.items()}
+        own |= {name: as_bytes(values[kept]) for name, values in state.items()}
         own["senders"] = np.array(list(routes), np.int32)
         own["sizes"] = np.array([len(route) for route in routes.values()], np.int32)
         own["routes"] = code[np.concatenate([np.empty(0, np.int32), *routes.values()])]
         yield Message(partition, ITEMS, partition, pack(own))
 
     def _answer(
-        self, inbox: _Inbox, conversation: Conversation
+        self, inbox: Inbox, conversation: Conversation
     ) -> tuple[Ids, State, dict[int, NDArray[np.int32]], NDArray[Any]]:
         """Items, their state after this round, which of them each sender holds, and the replies."""
         given: dict[int, NDArray[np.int64]] = {}
         present: NDArray[np.bool_] | None = None
         if self.round_number == 0:
-            items, state, routes, given = _named(inbox.messages)
+            items, state, routes, given = named_items(inbox.messages)
             present = np.ones(len(items), bool)
         else:
-            items, state, routes = _past(unpack(inbox.own))
-            _refuse_gaps({sender: r for sender, r in routes.items() if len(r)}, inbox.messages)
+            items, state, routes = past_items(unpack(inbox.own))
+            refuse_gaps({sender: r for sender, r in routes.items() if len(r)}, inbox.messages)
             for sender, message in inbox.messages.items():
                 if message.kind == GIVEN:
                     given[sender] = np.frombuffer(message.data, np.int64)
@@ -328,74 +310,3 @@ def steps_of(job: Job, lean: Job, conversation: Conversation) -> list[Survey | A
         steps.append(Ask(users, conversation, round_number))
         steps.append(Answer(lean, conversation, round_number))
     return steps
-
-
-def _put(inboxes: dict[int, _Inbox], message: Message, own: str) -> None:
-    inbox = inboxes.setdefault(message.to, _Inbox())
-    if message.kind == own:
-        inbox.own = message.data
-    else:
-        inbox.messages[message.sender] = message
-
-
-def _told(inbox: _Inbox, conversation: Conversation) -> _Told:
-    own = unpack(inbox.own)
-    home = writable(own["home"], np.int32)
-    replies, homes = np.empty(len(home), conversation.reply_type), dict(_by_home(home))
-    _refuse_gaps(homes, inbox.messages)
-    for sender, places in homes.items():
-        replies[places] = np.frombuffer(inbox.messages[sender].data, conversation.reply_type)
-    held = _contributions(own, len(home))
-    classes = writable(own["classes"], np.uint16) if "classes" in own else None
-    return _Told(ids_of(own["users"]), ids_of(own["items"]), home, held, classes, replies)
-
-
-def _by_home(home: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Partitions of items, each with the places of its items in a partition of users, in order."""
-    order = np.argsort(home, kind="stable")
-    partitions, first = np.unique(home[order], return_index=True)
-    yield from zip(partitions.tolist(), np.split(order, first)[1:], strict=True)
-
-
-def _contributions(own: dict[str, pa.Array], n_items: int) -> Contributions:
-    sizes = numbers(own["sizes"], np.int32).astype(np.int64)
-    stop = np.cumsum(sizes)
-    return Contributions(stop - sizes, stop, writable(own["codes"], np.int32), None, n_items)
-
-
-def _named(
-    messages: dict[int, Message],
-) -> tuple[Ids, State, dict[int, NDArray[np.int32]], dict[int, NDArray[np.int64]]]:
-    """The items that all partitions of users sent, and the codes that each sender gets."""
-    senders = sorted(messages)
-    parts = [unpack(messages[sender].data) for sender in senders]
-    encoded = pa.concat_arrays([part["items"] for part in parts]).dictionary_encode()
-    ends = np.cumsum([len(part["items"]) for part in parts])[:-1]
-    routes = dict(zip(senders, np.split(numbers(encoded.indices, np.int32), ends), strict=True))
-    given = [numbers(part["weights"], np.int64) for part in parts]
-    return ids_of(encoded.dictionary), {}, routes, dict(zip(senders, given, strict=True))
-
-
-def _past(own: dict[str, pa.Array]) -> tuple[Ids, State, dict[int, NDArray[np.int32]]]:
-    items = ids_of(own.pop("items"))
-    senders, sizes = numbers(own.pop("senders"), np.int32), numbers(own.pop("sizes"), np.int32)
-    cut = np.split(numbers(own.pop("routes"), np.int32), np.cumsum(sizes)[:-1])
-    routes = dict(zip(senders.tolist(), cut, strict=True)) if len(senders) else {}
-    flags = ("present", "released")
-    state = {
-        name: writable(array, np.uint8).view(bool) if name in flags
-        else writable(array, array.type.to_pandas_dtype())
-        for name, array in own.items()
-    }  # fmt: skip
-    return items, state, routes
-
-
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Flags as bytes, since Arrow would store them as bits."""
-    return values.view(np.uint8) if values.dtype == bool else values
-
-
-def _refuse_gaps(expected: dict[int, Any], messages: dict[int, Message]) -> None:
-    """Refuse to go on without a message: it would silently change the result."""
-    if expected.keys() != messages.keys():
-        raise AssertionError("a cluster lost or misled messages between buckets")

@@ -69,7 +69,7 @@ TEXTS = ("string",)
 
 
 @dataclass(frozen=True, repr=False)
-class Query:
+class ReleaseQuery:
     """A release as a query that has not run: rows in, released items out."""
 
     rows: DataFrame
@@ -174,7 +174,7 @@ def query(
     public: PublicItems | None = None,
     strict: bool = False,
     partitions: int | None = None,
-) -> Query:
+) -> ReleaseQuery:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
     refuse_what_spark_cannot(plan)
     rows, item_type = rows_of(frame, plan, public)
@@ -184,10 +184,10 @@ def query(
     # Public data travel once, beside the plan.
     lean = plan.with_knowledge(PublicData())
     job = Job(lean, key, partitions, item_type, prior, public, strict)
-    return Query(rows, job)
+    return ReleaseQuery(rows, job)
 
 
-def chosen(query: Query) -> Query:
+def chosen(query: ReleaseQuery) -> ReleaseQuery:
     """The same query by the plan that an estimate of set sizes chooses, in a job of its own."""
     job = query.job
     assert isinstance(job.plan.selection, Choice)
@@ -199,7 +199,7 @@ def chosen(query: Query) -> Query:
     return replace(query, job=replace(job, plan=job.plan.chosen(hints)))
 
 
-def run(query: Query) -> pa.Array:
+def run(query: ReleaseQuery) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
     from pyspark.sql import Observation
 
@@ -214,7 +214,7 @@ def run(query: Query) -> pa.Array:
     return found.take(pc.sort_indices(found))
 
 
-def count(query: Query, released: pa.Array) -> pa.Array:
+def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
     """Noisy numbers of users of the released items, in their order."""
     with _cleaned_up(query.rows.sparkSession):
         table = failing_quietly(lambda: query.counts(released).toArrow())

@@ -1,0 +1,73 @@
+"""A release in files: the suffix names the format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from dpsu.errors import ParameterError
+from dpsu.runtime.writing import Write, check_writable, text_writer, write_whole
+
+if TYPE_CHECKING:
+    from dpsu.results import Release
+
+SUFFIXES = (".txt", ".csv", ".parquet", ".json")
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
+# Spreadsheets take a cell that begins so for a formula; the quote makes the prefix reversible.
+_FORMULA = re.compile("[=+\\-@\t\r\n'\uff1d\uff0b\uff0d\uff20]")
+
+
+def write_release(release: Release, path: Path, *, csv_safe: bool = False) -> None:
+    """Write the items in the format that the suffix names."""
+    check_writable(path, SUFFIXES)
+    write_whole(path, items_writer(release, path, csv_safe=csv_safe))
+
+
+def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Write:
+    """A function that writes the items in the format of the suffix; without one, as lines."""
+    if csv_safe and path.suffix != ".csv":
+        raise ParameterError("{csv_safe} is for output whose name ends in .csv", csv_safe=...)
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        table = release.to_arrow().replace_schema_metadata(release.metadata)
+        return lambda file: pyarrow.parquet.write_table(table, file)
+    if path.suffix == ".csv":
+        return lambda file: _write_csv(release, file, safe=csv_safe)
+    if path.suffix == ".json":
+        listed: Any = release.items
+        if release.counts is not None:
+            listed = release.to_arrow().to_pylist()
+        return text_writer(json.dumps(listed, ensure_ascii=False, indent=0) + "\n")
+    return text_writer("".join(f"{line}\n" for line in lines(release)))
+
+
+def lines(release: Release) -> list[str]:
+    """One line per item, with its noisy count after a tab; line breaks in items are escaped."""
+    items = [str(item).translate(_ESCAPES) for item in release.items]
+    if release.counts is None:
+        return items
+    counts = release.counts.to_pylist()
+    return [
+        "{}\t{}".format(item.replace("\t", "\\t"), count)
+        for item, count in zip(items, counts, strict=True)
+    ]
+
+
+def _write_csv(release: Release, file: BinaryIO, *, safe: bool) -> None:
+    handle = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    # Text is always quoted: an empty item is not a missing one, and carriage returns survive.
+    writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    table = release.to_arrow()
+    rows = [table.column_names, *zip(*(each.to_pylist() for each in table.columns), strict=True)]
+    writer.writerows([_no_formula(cell) for cell in row] if safe else row for row in rows)
+    handle.flush()
+    handle.detach()
+
+
+def _no_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
