@@ -20,8 +20,9 @@ from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, number
 from dpsu.pipeline import carry_out
-from dpsu.plans.plan import Plan, Selected
+from dpsu.plans.plan import Plan
 from dpsu.plans.planning import with_public_data
+from dpsu.plans.shares import Selected
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.results import Release

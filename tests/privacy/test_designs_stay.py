@@ -19,7 +19,8 @@ import dpsu
 from dpsu.ledger.accounting import shift_of
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.plans.mechanisms.auto import Hints
-from dpsu.plans.plan import Plan, Selected
+from dpsu.plans.plan import Plan
+from dpsu.plans.shares import Selected
 from dpsu.policies import policy_to_dict
 from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict

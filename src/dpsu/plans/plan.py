@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from dpsu._version import __version__
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.options import flag, number, whole_number
+from dpsu.options import whole_number
 from dpsu.plans import written
 from dpsu.plans.counts import Counts, NoisyCounts
 from dpsu.plans.mechanisms import (
@@ -26,38 +25,14 @@ from dpsu.plans.mechanisms import (
     Mechanism,
     OneShot,
 )
+from dpsu.plans.needs import largest_probability, weights_needed
 from dpsu.plans.public_data import PublicData, PublicDigest
+from dpsu.plans.shares import Selected, left_for_selection
 from dpsu.policies import Policy
-from dpsu.privacy.curves import ReleaseCurve, weight_needed
-from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy
+from dpsu.privacy.curves import ReleaseCurve
+from dpsu.privacy.guarantee import Privacy
 from dpsu.rounds import Rounds
 from dpsu.text.spec import TextSpec
-
-PROBABILITIES = (0.5, 0.9, 0.99)
-
-
-@dataclass(frozen=True)
-class Selected:
-    """How a plan was chosen by :func:`dpsu.select`, and what every run of the choice cost.
-
-    `proven` says that every candidate has a guarantee: one without it leaves none to the whole.
-    """
-
-    candidates: int
-    expected_runs: float
-    epsilon: float
-    delta: float
-    tune_fraction: float | None
-    proven: bool
-
-    def __post_init__(self) -> None:
-        whole_number("candidates", self.candidates, 1, 2**31)
-        number("expected_runs", self.expected_runs, 1.0, 1e6)
-        number("epsilon", self.epsilon, 0.0, LARGEST_EPSILON)
-        number("delta", self.delta, 0.0, LARGEST_DELTA)
-        if self.tune_fraction is not None:
-            number("tune_fraction", self.tune_fraction, 0.0, 1.0)
-        flag("proven", self.proven)
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,7 +110,7 @@ class Plan:
                 f"{mechanism.name} has no {'public items' if noisy is None else 'counts'}; drop "
                 "them, or choose another mechanism"
             )
-        design = mechanism.design(_left_for_selection(privacy, noisy, hints, selected), item)
+        design = mechanism.design(left_for_selection(privacy, noisy, hints, selected), item)
         if item.repeats is not None and design.order != "repeats":
             other = "{order}" if hasattr(mechanism, "order") else "greedy"
             raise ParameterError(
@@ -324,24 +299,12 @@ class Plan:
         round, and an upper bound: an item may also be released on the way. Where a mechanism is
         still to be chosen, it is the most that any candidate needs.
         """
-        if isinstance(self.selection, Choice):
-            each = [plan.needed for plan in self.for_few_items]
-            most = {p: max(found[p] or math.inf for found in each) for p in PROBABILITIES}
-            return {p: (w if w < math.inf else None) for p, w in most.items()}
-        if self.rounds is not None:
-            return {p: self.rounds.weight_needed(p) for p in PROBABILITIES}
-        weights = {p: weight_needed(self.curve, p) + self.shift for p in PROBABILITIES}
-        limit = float("inf") if self.cutoff is None else self.cutoff
-        return {p: (w if w <= limit else None) for p, w in weights.items()}
+        return weights_needed(self)
 
     @property
     def largest_probability(self) -> float:
         """Probability of an item that everybody holds: below 1 where a cutoff stops its weight."""
-        if isinstance(self.selection, Choice):
-            return min(plan.largest_probability for plan in self.candidates)
-        if self.rounds is not None:
-            return 1.0
-        return self.curve.probability(1e300 if self.cutoff is None else self.cutoff - self.shift)
+        return largest_probability(self)
 
     def at(self, epsilon: float) -> Plan:
         """The same mechanism for another epsilon."""
@@ -369,7 +332,7 @@ class Plan:
         Numbers that follow from these are not part of it: their last digits may differ between
         machines.
         """
-        return written.plan_hash(self._decided())
+        return written.plan_hash(written.decided(self))
 
     def to_json(self) -> str:
         """The plan as JSON text; :meth:`from_json` reads it back."""
@@ -377,34 +340,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan in plain values, as in its JSON."""
-        values = self._decided() | {"derived": self._derived(), "hash": self.hash}
+        values = written.decided(self) | {"derived": written.derived(self), "hash": self.hash}
         copied: dict[str, Any] = written.plain(values)
         return copied
-
-    def _decided(self) -> dict[str, Any]:
-        """What somebody decided: all else follows."""
-        return {
-            "format": written.FORMAT,
-            "version": self.version,
-            "privacy": vars(self.privacy),
-            "mechanism": self.mechanism.to_dict(),
-            "user": written.users_to_dict(self.user),
-            "item": written.items_to_dict(self.item),
-            "insecure_seed": self.insecure_seed,
-            **{
-                name: None if getattr(self, name) is None else vars(getattr(self, name))
-                for name in ("counts", "public_items", "tokenizer_file", "hints", "selected")
-            },
-        }
-
-    def _derived(self) -> dict[str, Any]:
-        """What follows, for people and programs that do not compute it."""
-        return {
-            **written.design_to_dict(self.design),
-            "delta_split": [list(part) for part in self.delta_split],
-            "noisy_counts": None if self.noisy_counts is None else vars(self.noisy_counts),
-            "private": self.private,
-        }
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the plan to a JSON file, whole or not at all; :meth:`read` reads it back."""
@@ -416,11 +354,7 @@ class Plan:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Plan:
         """Read a plan from a file that :meth:`write` or ``dpsu plan --json`` made, and check it."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise ParameterError(f"the plan in {str(path)!r} cannot be read: {reason}") from None
+        text = written.text_of(path)
         try:
             return cls.from_json(text)
         except ParameterError as error:
@@ -485,26 +419,3 @@ def checked_seed(seed: Any) -> int | None:
     if seed is None:
         return None
     return whole_number("insecure_seed", seed, -(2**63), 2**63 - 1)
-
-
-def _left_for_selection(
-    privacy: Privacy,
-    noisy: NoisyCounts | None,
-    hints: Hints | None,
-    selected: Selected | None,
-) -> Privacy:
-    """What is left for the selection: counts and estimates are paid for first, by sums."""
-    if selected is not None and selected.tune_fraction is None:
-        privacy = Privacy(selected.epsilon, selected.delta)
-    others = [spent for spent in (noisy, hints) if spent is not None]
-    for spent in others:
-        number("estimates", spent.epsilon, 0.0, privacy.epsilon)
-        number("estimates", spent.delta, 0.0, privacy.delta)
-    epsilon = privacy.epsilon - math.fsum(spent.epsilon for spent in others)
-    delta = privacy.delta - math.fsum(spent.delta for spent in others)
-    if min(epsilon, delta) <= 0.0:
-        raise ParameterError(
-            "counts and estimates leave nothing of epsilon or delta for the selection; give them "
-            "smaller shares"
-        )
-    return Privacy(epsilon, delta)

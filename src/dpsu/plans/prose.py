@@ -8,7 +8,8 @@ from dpsu.plans.mechanisms import Choice, Hints
 from dpsu.showing import markup
 
 if TYPE_CHECKING:
-    from dpsu.plans.plan import Plan, Selected
+    from dpsu.plans.plan import Plan
+    from dpsu.plans.shares import Selected
 
 NOTHING_KNOWN = Hints()
 UNPROVEN = "greedy-published"

@@ -13,7 +13,8 @@ import os
 import re
 import sys
 from dataclasses import fields
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpsu._version import __version__
 from dpsu.errors import ParameterError
@@ -24,6 +25,9 @@ from dpsu.policies import policy_to_dict
 from dpsu.privacy.curves import curve_to_dict
 from dpsu.rounds import rounds_to_dict
 from dpsu.text.spec import FUNCTION, FunctionName, tokenizer_name
+
+if TYPE_CHECKING:
+    from dpsu.plans.plan import Plan
 
 FORMAT = 3
 DECIDED = {
@@ -36,6 +40,33 @@ TOLERANCE = 1e-9
 VERSION = re.compile(r"[0-9A-Za-z.+!-]{1,40}")
 ANEW = "Make a new plan with dpsu.plan (dpsu plan --json), and have that approved"
 T = TypeVar("T")
+
+
+def decided(plan: Plan) -> dict[str, Any]:
+    """What somebody decided: all else follows."""
+    return {
+        "format": FORMAT,
+        "version": plan.version,
+        "privacy": vars(plan.privacy),
+        "mechanism": plan.mechanism.to_dict(),
+        "user": users_to_dict(plan.user),
+        "item": items_to_dict(plan.item),
+        "insecure_seed": plan.insecure_seed,
+        **{
+            name: None if getattr(plan, name) is None else vars(getattr(plan, name))
+            for name in ("counts", "public_items", "tokenizer_file", "hints", "selected")
+        },
+    }
+
+
+def derived(plan: Plan) -> dict[str, Any]:
+    """What follows, for people and programs that do not compute it."""
+    return {
+        **design_to_dict(plan.design),
+        "delta_split": [list(part) for part in plan.delta_split],
+        "noisy_counts": None if plan.noisy_counts is None else vars(plan.noisy_counts),
+        "private": plan.private,
+    }
 
 
 def plan_hash(decided: dict[str, Any]) -> str:
@@ -59,6 +90,15 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("a name stands twice")
     return dict(pairs)
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """The text of the file of a plan."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ParameterError(f"the plan in {str(path)!r} cannot be read: {reason}") from None
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def _summed(
         float(out.sum()),
         None,
         1.0 - float((out * numbers).sum()) / pairs if pairs else 0.0,
-        separating(numbers, out, held.items),
+        typical_need(numbers, out, held.items),
         tuple(float(out[numbers >= level].sum()) for level in levels),
         tuple(np.bincount(band, out, minlength=len(bands)).tolist()),
     )
@@ -222,7 +222,7 @@ def universal_bound(held: HeldBy, epsilon: float, delta: float) -> float:
     return float((held.items * np.array(chances)).sum())
 
 
-def separating(
+def typical_need(
     numbers: NDArray[np.int64], released: Floats, items: NDArray[np.int64]
 ) -> int | None:
     """What an item needs, for a forecast: the number of holders that separates best what comes out.

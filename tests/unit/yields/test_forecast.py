@@ -30,7 +30,7 @@ from dpsu.yields.expected import (
     held_by,
     holders_of,
     pairs_to_try,
-    separating,
+    typical_need,
     universal_bound,
 )
 from dpsu.yields.made_up import zipf_like
@@ -97,14 +97,14 @@ def test_summaries_against_plain_loops() -> None:
     released = rng.random(200) < holders / 30
     held = held_by(holders)
     out = held.added_up(released.astype(float))
-    best = separating(held.numbers, out, held.items)
+    best = typical_need(held.numbers, out, held.items)
 
     def wrong(least: int) -> int:
         return int((released & (holders < least)).sum() + (~released & (holders >= least)).sum())
 
     assert best is not None
     assert wrong(best) == min(wrong(least) for least in range(1, 32))
-    nothing = separating(held.numbers, np.zeros(len(held.numbers)), held.items)
+    nothing = typical_need(held.numbers, np.zeros(len(held.numbers)), held.items)
     assert nothing is None
 
 
