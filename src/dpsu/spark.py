@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -95,8 +96,8 @@ def release(
     epsilon: float | None = None,
     delta: float | None = None,
     mechanism: str | Mechanism | None = None,
-    user: str | Users | None = None,
-    item: str | Items | None = None,
+    user: str | Sequence[str] | Users | None = None,
+    item: str | Sequence[str] | Items | None = None,
     counts: bool | Counts | None = None,
     public_items: Any = None,
     prior: Any = None,

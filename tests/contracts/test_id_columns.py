@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import math
 import os
@@ -68,12 +70,12 @@ UNTYPED: dict[str, Callable[[list[tuple[Any, Any]], Path], Any]] = {
     "jsonl": jsonl,
 }
 CELLS: dict[str, Any] = {
-    "nan": math.nan, "none": None, "float": 2.5, "whole float": 3.0, "true": True, "false": False,
-    "surrogate": f"\ud800{MARK}", "list": [MARK], "nested": {MARK: 1}, "huge": 10**5000,
+    "nan": math.nan, "none": None, "float": 2.5, "whole float": 3.0,
+    "surrogate": f"\ud800{MARK}", "lists": [[MARK]], "nested": {MARK: 1}, "huge": 10**5000,
 }  # fmt: skip
 PYTHON_CELLS: dict[str, Any] = {
-    "bytes": MARK.encode(), "numpy true": np.True_, "timestamp": pd.Timestamp(0), "na": pd.NA,
-    "scalar": pa.scalar(MARK), "set": frozenset([MARK]),
+    "bytes": MARK.encode(), "na": pd.NA, "scalar": pa.scalar(MARK), "tuple": (MARK, 1),
+    "far time": datetime.time(1, tzinfo=datetime.UTC), "far decimal": decimal.Decimal("1e999"),
 }  # fmt: skip
 
 
@@ -110,7 +112,7 @@ def test_a_cell_of_another_kind_is_dropped(form: str, cell: str, tmp_path: Path)
 
 @pytest.mark.parametrize("form", [form for form in UNTYPED if form != "lists"])
 def test_a_user_of_another_kind_is_dropped(form: str, tmp_path: Path) -> None:
-    for bad in (2.5, True):
+    for bad in (2.5, 1e300):
         check_dropped(UNTYPED[form]([*GOOD, (bad, MARK)], tmp_path))
 
 
@@ -156,8 +158,7 @@ def test_bytes_that_are_not_utf8(form: str, tmp_path: Path) -> None:
         pyarrow.parquet.write_table(table, data)
     elif form == "binary":
         data = table.set_column(1, "item", pa.array(cells, pa.binary()))
-        with pytest.raises(dpsu.DataError, match=r'dpsu\.Items\(\.\.\., type="text"\)'):
-            flat.release(data, **SURE)
+        assert check_dropped(data, tuple(item.encode() for item in EXPECTED)) == ""
         options = {"item_type": "text"}
     elif form in ("csv", "jsonl"):
         data = tmp_path / f"x.{form}"
@@ -219,7 +220,7 @@ def test_nobody_writes_rows_of_others_inside_a_long_cell(
 
 
 @pytest.mark.parametrize(
-    "line", ["[1]", "5", MARK, f'{{"user": "{MARK}"', '{"user": 1, "item": [2]}', "{}", "null"]
+    "line", ["[1]", "5", MARK, f'{{"user": "{MARK}"', '{"user": [1], "item": 2}', "{}", "null"]
 )
 def test_lines_of_json_that_are_none(line: str, tmp_path: Path) -> None:
     path = jsonl(GOOD, tmp_path)
@@ -352,16 +353,12 @@ SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "array of lists": (np.array([["a"], ["b", "c"]], dtype=object), {}, "numpy ndarray"),
     "arrow lists": (pa.array([["a"], ["b"]]), {}, "pyarrow ListArray"),
     "arrow chunks": (pa.chunked_array([[["a"], ["b"]]]), {}, "pyarrow ChunkedArray"),
-    "columns": ({"user": [MARK], "item": ["a"]}, {}, "names of columns"),
-    "named columns": (
-        {"who": [MARK], "what": ["a"], "x": [1]}, {"user": "who", "item": "what"}, "give a table",
-    ),
     "group by": (pd.DataFrame({"user": [1], "item": [2]}).groupby("user"), {}, "was grouped"),
     "polars group by": (
         pl.DataFrame({"user": [1], "item": [2]}).group_by("user"), {}, "was grouped",
     ),
     "items of a mapping": ({MARK: ["a"]}.items(), {}, "the mapping itself"),
-    "names in a list": ([(1, 2)], {"user": ["a", MARK]}, "user must be the name"),
+    "names in a set": ([(1, 2)], {"user": {"a", MARK}}, "user must be the name"),
     "names in a mapping": ([(1, 2)], {"item": {"a": MARK}}, "item must be the name"),
     "integer name": (pd.DataFrame({0: [1], 1: [2]}), {"user": 0, "item": 1}, "rename columns"),
     "integer columns": (pd.DataFrame({0: [1], 1: [2]}), {}, "no column 'user'"),
@@ -394,8 +391,8 @@ def failing_frames(folder: Path) -> dict[str, tuple[Any, str]]:
         "pandas": (table.to_pandas().rename(columns={"user": "usr"}), "did you mean 'usr'"),
         "pandas type": (table.to_pandas().rename(columns={"item": "x", "real": "item"}), "double"),
         "polars": (pl.DataFrame({"user": [1], "thing": [2]}), r"name the right one with item"),
-        "polars type": (pl.DataFrame({"user": [1], "item": [[2]]}), "one row for each item"),
-        "polars lazy": (pl.LazyFrame({"user": [1], "item": [True]}), "has type bool"),
+        "polars type": (pl.DataFrame({"user": [1], "item": [[[2]]]}), "one row for each item"),
+        "polars lazy": (pl.LazyFrame({"user": [[1]], "item": [True]}), "a user is one value"),
         "polars plan": (pl.LazyFrame({"user": [1]}).select("nothing"), "could not be read"),
         "duckdb": (duckdb.sql("select 1 as user, 0.5::double as item"), "double"),
         "closed": (relation, "its connection is closed"),

@@ -273,8 +273,9 @@ def _pick(columns: Sequence[Column], existing: Sequence[str]) -> list[str]:
 
 
 def _check_types(columns: Sequence[Column], schema: Any) -> None:
-    for column in columns:
-        column.id_type(schema.field(column.name).type)
+    from dpsu.inputs.keyed import check_types
+
+    check_types(columns, schema)
 
 
 def _quoted(columns: Sequence[str]) -> str:

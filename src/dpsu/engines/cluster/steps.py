@@ -119,13 +119,13 @@ class SendRows:
         rows, enough = 0, max(ROWS_AT_ONCE, ROWS_IN_MESSAGE * self.job.partitions)
         for batch in batches:
             user, item = (
-                canonical(plan.user.columns, batch.column(0)),
+                canonical(plan.user.name, batch.column(0)),
                 canonical(plan.item.name, batch.column(1)),
             )
             if user.null_count or item.null_count:
                 if self.job.strict:
                     raise DataError(
-                        f"some rows have no {plan.user.columns!r} or no {plan.item.columns!r}; "
+                        f"some rows have no {plan.user.name!r} or no {plan.item.name!r}; "
                         "drop or repair them, or do without strict"
                     )
                 complete = pa.compute.and_(user.is_valid(), item.is_valid())

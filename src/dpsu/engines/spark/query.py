@@ -146,7 +146,9 @@ def rows_of(
         raise ParameterError(
             f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
         )
-    names = pick([user.columns, item.columns], failing_quietly(lambda: frame.columns))
+    if len(user.names) + len(item.names) > 2:
+        raise ParameterError("several columns make a key on one machine, and not yet on Spark")
+    names = pick([user.name, item.name], failing_quietly(lambda: frame.columns))
     chosen = failing_quietly(lambda: frame.select(*map(_column, names)).schema)
     typed = [
         (Column(name, option, declared), field.dataType)
@@ -369,10 +371,10 @@ def _warn(job: Job, seen: dict[str, Any]) -> None:
     """Warn the curator as the local engine does."""
     plan = job.plan
     if seen["missing"]:
-        problem = f"some rows have no {plan.user.columns!r} or no {plan.item.columns!r}"
+        problem = f"some rows have no {plan.user.name!r} or no {plan.item.name!r}"
         warn(f"{problem}; they were ignored")
     if seen["missing"] == seen["rows"]:
-        problem = f"no row has both {plan.user.columns!r} and {plan.item.columns!r}"
+        problem = f"no row has both {plan.user.name!r} and {plan.item.name!r}"
         if job.strict:
             raise DataError(f"{problem}; check what was read")
         warn(f"{problem}; nothing can be released")
