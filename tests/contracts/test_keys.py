@@ -389,8 +389,8 @@ def test_public_items_and_priors_have_the_same_columns(form: str, tmp_path: Path
 
 def test_public_items_of_other_columns_or_types_are_refused() -> None:
     for public, words in (
-        ([("x", "tomorrow")], "with their types"),
-        ([("x", 5)], "with their types"),
+        ([("x", "tomorrow")], "with their types and spelled"),
+        ([("x", 5)], "with their types and spelled"),
         (["x"], "tuples of 2 cells"),
         (pd.DataFrame({"country": ["x"]}), "there must be 'country', 'day'"),
         (pd.DataFrame({"country": [0.5], "day": ["x"]}), "convert it"),

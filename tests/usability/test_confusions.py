@@ -84,7 +84,8 @@ def test_names_of_several_columns_are_checked() -> None:
     refused(lambda: dpsu.Items(["a", "b"], type="text"), "item_type is for one column")
     refused(lambda: dpsu.release(FRAME, item=["item", "coutry"], **PROMISE), "no column 'coutry'")
     refused(
-        lambda: dpsu.release(FRAME, user=["user", "item"], **PROMISE), "must be different columns"
+        lambda: dpsu.release(FRAME, user="user", item=["user", "item"], **PROMISE),
+        "must be different columns",
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -79,13 +79,41 @@ def parts_of(column: Column, type_: pa.DataType) -> list[Typed]:
                 f"column {column} has lists inside of a {type_name(type_)}; give one row for each "
                 "item"
             )
-    named = [(replace(column, name=f"{column.name}.{field.name}"), field.type) for field in fields]
+    named = [(column.inside(field.name), field.type) for field in fields]
     return [part for inner in named for part in parts_of(*inner)]
 
 
 def is_plain(parts: Sequence[Typed]) -> bool:
     """Whether cells are ids as they are: those of one column of text or integers."""
     return len(parts) == 1 and not parts[0][0].is_spelled(parts[0][1])
+
+
+def cells_of(column: Column, cells: pa.Array) -> list[Cells]:
+    """The fields of structs, or the column itself."""
+    if not pa.types.is_struct(cells.type):
+        return [(column, without_views(cells))]
+    named = [part for part, _ in parts_of(column, cells.type)]
+    return list(zip(named, _leaves(cells), strict=True))
+
+
+def _leaves(cells: pa.Array) -> list[pa.Array]:
+    """The innermost fields of structs; they are missing where a struct is."""
+    if not pa.types.is_struct(cells.type):
+        return [without_views(cells)]
+    return [leaf for field in cells.flatten() for leaf in _leaves(field)]
+
+
+def without_views(cells: pa.Array) -> pa.Array:
+    """Text and bytes in a form that Arrow can filter and take."""
+    if pa.types.is_string_view(cells.type):
+        return cells.cast(pa.large_string())
+    return cells.cast(pa.large_binary()) if pa.types.is_binary_view(cells.type) else cells
+
+
+def ids_of_cells(column: Column, cells: pa.Array, lose: Lose) -> pa.Array:
+    """Ids of a column, or of a struct of several, not dictionary-encoded."""
+    ids = encode(cells_of(column, cells), lose)
+    return ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
 
 
 def encode(parts: Sequence[Cells], lose: Lose) -> pa.Array:
@@ -260,7 +288,7 @@ class Keys:
     @property
     def codec(self) -> Codec:
         """How values are made of ids."""
-        names = tuple(column.name for column, _ in self._parts)
+        names = tuple(column.released_as for column, _ in self._parts)
         return Codec(names, tuple(type_ for _, type_ in self._parts)) if names else PLAIN
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,23 @@ class Column:
     """A column: its name, the option that named it, and the type that was declared for it.
 
     `alone` says that it is a whole user or item, and not one of several columns that make one.
+    `field` is the field of a struct that is meant; no message shows it, as it may be private.
     """
 
     name: str
     option: str
     declared: str | None = None
     alone: bool = True
+    field: str = ""
+
+    @property
+    def released_as(self) -> str:
+        """The name of the column of a result."""
+        return f"{self.name}.{self.field}" if self.field else self.name
+
+    def inside(self, field: str) -> Column:
+        """A field of the structs that this column holds."""
+        return replace(self, field=f"{self.field}.{field}" if self.field else field)
 
     def __str__(self) -> str:
         return repr(self.name)

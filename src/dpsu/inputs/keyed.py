@@ -11,7 +11,16 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsu.contributions.codecs import Cells, Keys, Typed, encode, is_list, is_plain, parts_of
+from dpsu.contributions.codecs import (
+    Keys,
+    Typed,
+    cells_of,
+    encode,
+    is_list,
+    is_plain,
+    parts_of,
+    without_views,
+)
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import is_text
 from dpsu.contributions.pairs import Columns, Part, Rows, Tally
@@ -32,8 +41,10 @@ class Keyed:
     def rows(self, tables: Iterable[ReadTable], *, shared_users: bool = True) -> Rows:
         """Rows of the tables that these functions read."""
         repeats = None if self.repeats is None else self.repeats.name
+        parts = map(self._part, tables)
         return Rows(
-            (self._part(read) for read in tables),
+            # Rows in memory may be read again.
+            list(parts) if isinstance(tables, list) else parts,
             (label(self.users), label(self.items), repeats),
             shared_users,
             self.tally,
@@ -66,7 +77,7 @@ class Keyed:
         return found[0] if found else None
 
     def _encoded(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array | None]:
-        cells = {name: _without_views(batch.column(name)) for name in batch.schema.names}
+        cells = {name: without_views(batch.column(name)) for name in batch.schema.names}
         listed = self._listed(batch.schema)
         if listed is not None:
             lists = cells.pop(listed.name)
@@ -74,9 +85,9 @@ class Keyed:
                 self.tally.lose(f"some cells of {listed} are missing")
             rows = pc.list_parent_indices(lists)
             cells = {name: _repeated(each, rows) for name, each in cells.items()}
-            cells[listed.name] = _without_views(pc.list_flatten(lists))
+            cells[listed.name] = without_views(pc.list_flatten(lists))
         users, items = (
-            encode([part for column in columns for part in _parts(column, cells[column.name])],
+            encode([part for column in columns for part in cells_of(column, cells[column.name])],
                    self.tally.lose)
             for columns in (self.users, self.items)
         )  # fmt: skip
@@ -107,33 +118,11 @@ def _typed(columns: Sequence[Column], schema: pa.Schema) -> list[Typed]:
     return [part for parts in found for part in parts]
 
 
-def _parts(column: Column, cells: pa.Array) -> list[Cells]:
-    """The fields of structs, or the column itself."""
-    if not pa.types.is_struct(cells.type):
-        return [(column, _without_views(cells))]
-    named = [part for part, _ in parts_of(column, cells.type)]
-    return list(zip(named, _leaves(cells), strict=True))
-
-
-def _leaves(cells: pa.Array) -> list[pa.Array]:
-    """The innermost fields of structs; they are missing where a struct is."""
-    if not pa.types.is_struct(cells.type):
-        return [_without_views(cells)]
-    return [leaf for field in cells.flatten() for leaf in _leaves(field)]
-
-
 def _repeated(cells: pa.Array, rows: pa.Array) -> pa.Array:
     """Cells once more for each item of their rows; the same text is not copied for each."""
     if is_text(cells.type):
         cells = cells.dictionary_encode()
     return cells.take(rows)
-
-
-def _without_views(cells: pa.Array) -> pa.Array:
-    """Text and bytes in a form that Arrow can filter and take."""
-    if pa.types.is_string_view(cells.type):
-        return cells.cast(pa.large_string())
-    return cells.cast(pa.large_binary()) if pa.types.is_binary_view(cells.type) else cells
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -168,8 +168,8 @@ class PublicItems:
         """Refuse public items that are no values of the types of the private ones."""
         if not codec.has(self.items):
             raise DataError(
-                f"public_items has items that are none of the columns {list(codec.names)} with "
-                "their types, spelled as they are released"
+                "public_items has items that are no values of the columns of items, with their "
+                "types and spelled as they are released"
             )
 
     def among(self, items: Ids) -> NDArray[np.bool_]:

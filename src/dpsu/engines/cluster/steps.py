@@ -23,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpsu.contributions.codecs import ids_of_cells
+from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
@@ -101,10 +103,16 @@ class SendRows:
     """Send rows of (user, item) to the partitions of their users, each pair once.
 
     Rows without a user or an item are dropped. Ids are made canonical first: two spellings of one
-    user must come to one partition.
+    user must come to one partition. A struct of several columns is one id, as on one machine.
     """
 
     job: Job
+
+    @property
+    def columns(self) -> tuple[Column, Column]:
+        """The columns of users and items."""
+        plan = self.job.plan
+        return Column(plan.user.name, "user"), Column(plan.item.name, "item")
 
     def __call__(self, batches: Batches) -> Batches:
         """Messages of rows."""
@@ -119,8 +127,8 @@ class SendRows:
         rows, enough = 0, max(ROWS_AT_ONCE, ROWS_IN_MESSAGE * self.job.partitions)
         for batch in batches:
             user, item = (
-                canonical(plan.user.name, batch.column(0)),
-                canonical(plan.item.name, batch.column(1)),
+                canonical(column.name, ids_of_cells(column, cells, _lose_nothing))
+                for column, cells in zip(self.columns, batch.columns, strict=True)
             )
             if user.null_count or item.null_count:
                 if self.job.strict:
@@ -169,6 +177,10 @@ class SendRows:
                     ),
                 )  # fmt: skip
             first = last
+
+
+def _lose_nothing(reason: str) -> None:
+    """A row that lacks an id is counted where rows are observed."""
 
 
 def received_pairs(messages: Iterable[Message]) -> dict[int, Pairs]:
