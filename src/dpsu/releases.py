@@ -54,8 +54,8 @@ def release(
     data
         A path, list of paths or glob (parquet, csv, tsv, jsonl; .gz and .zst too); a pandas, Polars
         or PyArrow table, a DuckDB relation or a :class:`dpsu.Query`; a mapping user -> items (or
-        user -> {item: repeats}); an iterable of (user, item) tuples; or a list of lists or sets,
-        one per user.
+        user -> {item: repeats}); an iterable of (user, item) tuples; a mapping of names to columns;
+        or a list of lists or sets, with ``user="one per entry"``.
     plan : Plan, optional
         What :func:`dpsu.plan` made, perhaps approved and read from a file since. It takes the place
         of all options below up to `insecure_seed`; only public data that a file does not hold

@@ -375,13 +375,20 @@ def test_numbers_that_are_none(options: dict[str, Any]) -> None:
     )
 
 
-def test_lists_of_two_are_questioned() -> None:
-    data = [[f"person {u}", "item"] for u in range(30)]
-    with pytest.warns(dpsu.DataWarning, match="give tuples instead"):
-        dpsu.release(data, epsilon=1, delta=1e-5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        dpsu.release([set(pair) for pair in data], epsilon=1, delta=1e-5)
+def test_lists_in_a_list_say_whose_they_are(tmp_path: Path) -> None:
+    data = [[f"person {u}", MARK] for u in range(30)]
+    for rows in (data, [set(row) for row in data], [row[:1] for row in data], [*data, {MARK}]):
+        refused(rows, "say user='one per entry'", dpsu.ParameterError)
+    refused((row for row in data), "say user='one per entry'", dpsu.ParameterError)
+    # Nothing was charged for a shape that was refused.
+    ledger = dpsu.Ledger(tmp_path / "ledger.db").dataset("d", budget=(2, 1e-2))
+    with pytest.raises(dpsu.ParameterError, match="one per entry"):
+        dpsu.release(data, epsilon=1, delta=1e-5, ledger=ledger)
+    assert not (tmp_path / "ledger.db").exists()
+    said = dpsu.release(data * 10, user="one per entry", epsilon=1, delta=1e-5)
+    assert said.items == (MARK,)
+    assert "any one entry of the data" in said.report()
+    assert "each entry of the data is one person, and nobody has two" in said.report()
 
 
 def test_warnings_point_at_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ ROWS: list[tuple[Any, Any]] = [
 ]
 FRAME = pd.DataFrame(ROWS, columns=["user", "item"])
 DAY = datetime.date(2024, 2, 29)
+TUPLES = "or (user, item) tuples"
 
 
 def refused(
@@ -125,7 +126,7 @@ def test_dates_are_released_as_they_came(data: Any) -> None:
     [
         (DAY, "2024-02-29"), (decimal.Decimal("1.50"), "1.5"), (True, "true"), (np.False_, "false"),
         (uuid.UUID(int=5), "00000000-0000-0000-0000-000000000005"),
-        (datetime.time(1, 2, 3), "01:02:03"), (pd.Timestamp(0), "1970-01-01T00:00:00"),
+        (b"a\xff", "61ff"), (datetime.time(1, 2, 3), "01:02:03"), (pd.Timestamp(0), "1970-01-01T00:00:00"),
         (datetime.datetime(2024, 2, 29, 1, tzinfo=datetime.UTC), "2024-02-29T01:00:00Z"),
     ],
     ids=repr,
@@ -202,16 +203,17 @@ def test_a_series_of_lists_is_told_to_explode() -> None:
     assert dpsu.release(series.explode().reset_index(), **PROMISE).items == ("bread", "milk")
 
 
-def test_lists_of_two_are_never_taken_for_users_in_silence() -> None:
+def test_lists_are_never_taken_for_users_in_silence() -> None:
     rows = [list(row) for row in ROWS]
-    _, said = warned(rows)
-    assert "give tuples instead" in said
-    for named in ({"user": "user"}, {"item": "item"}):
+    for named in ({}, {"user": "user"}, {"item": "item"}, {"user": "user", "item": "item"}):
         options: dict[str, Any] = PROMISE | named
-        refused(partial(dpsu.release, rows, **options), "would be published")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert dpsu.release([{"bread", "milk", f"own {user}"} for user in range(USERS)], **PROMISE)
+        refused(partial(dpsu.release, rows, **options), "user ids would be published", TUPLES)
+    # Saying the one does not make columns of the other.
+    options = PROMISE | {"item": "item", "user": "one per entry"}
+    refused(partial(dpsu.release, rows, **options), "drop item='item'")
+    held = [{"bread", "milk", f"own {user}"} for user in range(USERS)]
+    released = dpsu.release(held, user="one per entry", **PROMISE)
+    assert released.items == ("bread", "milk")
 
 
 def test_a_mapping_of_columns_is_a_table() -> None:
@@ -418,8 +420,8 @@ def test_errors_about_keywords_travel_and_signatures_stay() -> None:
 
 
 def test_warnings_point_to_the_line_that_called() -> None:
-    with pytest.warns(dpsu.DataWarning, match="give tuples instead") as told:
-        dpsu.release([list(row) for row in ROWS], **PROMISE)
+    with pytest.warns(dpsu.DataWarning, match="they were ignored") as told:
+        dpsu.release([*ROWS, ("u", None)], **PROMISE)
     assert {warning.filename for warning in told} == {__file__}
 
 

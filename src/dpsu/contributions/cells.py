@@ -11,6 +11,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,19 +107,10 @@ def spell(values: pa.Array) -> pa.Array:
 
 def text_of(value: object) -> str | None:
     """The text of one Python object, as `spell` has it; None if it has none, as floats have not."""
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, datetime.datetime):
-        return _text_of_datetime(value)
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if isinstance(value, datetime.time):
-        fraction = f".{value.microsecond:06}"
-        whole = value.replace(microsecond=0, tzinfo=None).isoformat()
-        return None if value.tzinfo is not None else whole + _fraction(fraction)
-    if isinstance(value, decimal.Decimal):
-        return _text_of_decimal(value)
-    return str(value) if isinstance(value, uuid.UUID) else None
+    for kind, made in TEXTS_OF.items():
+        if isinstance(value, kind):
+            return made(value)
+    return None
 
 
 def _fraction(digits: str) -> str:
@@ -142,6 +135,28 @@ def _text_of_decimal(value: decimal.Decimal) -> str | None:
     text = f"{value:f}"
     text = _fraction(text) if "." in text else text
     return "0" if value == 0 else text
+
+
+def _text_of_boolean(value: object) -> str:
+    return "true" if value else "false"
+
+
+def _text_of_time(value: datetime.time) -> str | None:
+    whole = value.replace(microsecond=0, tzinfo=None).isoformat()
+    return None if value.tzinfo is not None else whole + _fraction(f".{value.microsecond:06}")
+
+
+# The first that fits: timestamps are dates to Python.
+TEXTS_OF: dict[type, Callable[[Any], str | None]] = {
+    bool: _text_of_boolean,
+    np.bool_: _text_of_boolean,
+    datetime.datetime: _text_of_datetime,
+    datetime.date: datetime.date.isoformat,
+    datetime.time: _text_of_time,
+    decimal.Decimal: _text_of_decimal,
+    uuid.UUID: str,
+    bytes: bytes.hex,
+}
 
 
 def parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -33,6 +33,11 @@ from dpsu.errors import DataError
 # Called with what is wrong with some cells. The curator is warned of it; their rows are ignored.
 Lose = Callable[[str], None]
 
+
+def lose_nothing(reason: str) -> None:
+    """For cells of which nobody needs to be told."""
+
+
 # Python converts larger integers to text slowly, and very large ones not at all.
 MOST_BITS = 4096
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
@@ -233,7 +238,8 @@ class Column:
     def _neither(self) -> str:
         return (
             f"some cells of {self} have no text: floats (round them, or make them integers or "
-            "decimals), bytes, text that is not Unicode, or other objects"
+            "decimals), text that is not Unicode, or other objects (make columns of the entries of "
+            "dicts)"
         )
 
     def _refusal(self, type_: pa.DataType) -> str:

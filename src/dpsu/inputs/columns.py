@@ -22,6 +22,8 @@ class DefaultName(str):
 TYPED = {"text": "column"}
 FLAGS = {"column": "text"}
 
+# What is said instead of the name of a column where each entry of a list is one person.
+ONE_PER_ENTRY = "one per entry"
 DEFAULT_USER, DEFAULT_ITEM = DefaultName("user"), DefaultName("item")
 
 
@@ -32,7 +34,8 @@ class Users(Typed):
     Parameters
     ----------
     columns : str or sequence of str
-        Name of the column, or names of several columns that identify a person together.
+        Name of the column, or names of several columns that identify a person together;
+        ``"one per entry"`` for a list of lists or sets of items, each of another person.
     type : {"text", "integer"}, optional
         Read users as text or as integers; cells that cannot be read so are ignored. By default
         typed columns keep their type, and everything else (mappings, tuples, lists, JSON lines,
@@ -74,6 +77,18 @@ class Users(Typed):
     def name(self) -> str:
         """What the columns are called in sentences."""
         return ", ".join(self.names)
+
+    @property
+    def person(self) -> str:
+        """What is one person, in a sentence."""
+        return "entry of the data" if self.name == ONE_PER_ENTRY else repr(self.name)
+
+    @property
+    def promise(self) -> str:
+        """What is promised of people and their ids."""
+        if self.name == ONE_PER_ENTRY:
+            return "each entry of the data is one person, and nobody has two"
+        return f"one person is one value of {self.name!r}, in all rows"
 
 
 @dataclass(frozen=True)

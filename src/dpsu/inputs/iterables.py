@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpsu.contributions.id_columns import Column, Lose, repeats_of
+from dpsu.contributions.id_columns import Column, Lose, lose_nothing, repeats_of
 from dpsu.contributions.pairs import Rows
-from dpsu.errors import DataError, ParameterError, warn, without_values
+from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import frames
-from dpsu.inputs.columns import DefaultName, column_error
+from dpsu.inputs.columns import ONE_PER_ENTRY, DefaultName, column_error
 from dpsu.inputs.keyed import Keyed, check_types, label
 from dpsu.randomness.keys import Key
 
@@ -88,11 +88,6 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
             f"per user; tuples are always read as pairs. For anything else, {TABLE}"
         )
     _refuse_rows(keyed)
-    if len(elements) > 1 and all(isinstance(e, list) and len(e) == 2 for e in elements):
-        warn(
-            "every list has exactly two entries, and each list was read as the items of one user; "
-            "if they are [user, item] pairs, both are now treated as items: give tuples instead"
-        )
     users: list[str] = []
     items: list[Any] = []
     for position, held in enumerate(elements):
@@ -107,18 +102,33 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
     return _rows(keyed, [drawn_ids], items, None, shared_users=False)
 
 
+def check_shape(data: Iterable[Any], keyed: Keyed) -> None:
+    """Refuse a list of lists by the kind of its first element, before anything is charged."""
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Collections):
+        _refuse_rows(keyed)
+
+
 def _refuse_rows(keyed: Keyed) -> None:
-    """Refuse lists if columns were named: such a list is a row, not a set of items to publish."""
-    named = [column for column in (*keyed.users, *keyed.items) if column.option != "text"]
-    for column in named:
-        if not isinstance(column.name, DefaultName):
+    """Refuse lists in a list unless it was said that each is one person's.
+
+    If they are rows, and not sets of items, the ids of users would be published.
+    """
+    said = [column.name for column in keyed.users] == [ONE_PER_ENTRY]
+    rows = f"if they are rows, user ids would be published: {TABLE}, or (user, item) tuples"
+    for column in (*keyed.users, *keyed.items):
+        if column.option == "text" or isinstance(column.name, DefaultName):
+            continue
+        if column.option == "item" or not said:
             raise column_error(
-                f"{{{column.option}}} names a column, but a list in a list is read as the items of "
-                "one user, with no columns: if the lists are rows, user ids would be published. "
-                f"For rows, {TABLE}, or (user, item) tuples; for one list of items per user, drop "
-                f"{{{column.option}}}",
-                **{column.option: column.name},
+                f"{{{column.option}}} names a column, but lists in a list have no columns; {rows}. "
+                f"If each is the items of one person, drop {{item}} and say user={ONE_PER_ENTRY!r}",
+                **({"item": ...} | {column.option: column.name}),
             )
+    if not said:
+        raise ParameterError(
+            f"data is a list of lists or sets, which say of nobody whose they are; {rows}. If each "
+            f"is the items of one person, and nobody has two, say user={ONE_PER_ENTRY!r}"
+        )
 
 
 def refuse_other_objects(data: Any) -> None:
@@ -212,17 +222,11 @@ def check_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> None:
     for column in columns:
         cells = data[column.name]
         if isinstance(cells, np.ndarray) and cells.dtype != object:
-            check_types(
-                [column], table_of({column.name: cells[:0]}, [column], _lose_nothing).schema
-            )
+            check_types([column], table_of({column.name: cells[:0]}, [column], lose_nothing).schema)
         elif isinstance(cells, (pa.Array, pa.ChunkedArray)):
             check_types([column], pa.schema([(column.name, cells.type)]))
         elif frames.is_series(cells):
             frames.check_columns(frames.frame_of(cells, column), [column])
-
-
-def _lose_nothing(reason: str) -> None:
-    """No cell is read."""
 
 
 def _column(cells: Any, column: Column, lose: Lose) -> Any:

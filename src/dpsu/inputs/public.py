@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions.cells import kind_of
 from dpsu.contributions.codecs import Codec, encode
-from dpsu.contributions.id_columns import Column
+from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, type_name
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import frames
@@ -220,7 +220,7 @@ def _texts(what: str, columns: list[tuple[str, pa.Array]]) -> pa.Array:
     """Items as ids have them, as text."""
     ids = encode(
         [(Column(name, "item"), _checked(what, name, cells)) for name, cells in columns],
-        lambda reason: None,
+        lose_nothing,
     )
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()

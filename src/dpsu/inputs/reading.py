@@ -311,6 +311,7 @@ def refuse_by_names(
         iterables.check_table(data, columns)
     else:
         _refuse_repeats(columns)
+        iterables.check_shape(data, Keyed(columns))
 
 
 def _refuse_repeats(columns: list[Column]) -> None:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.contributions.codecs import ids_of_cells
-from dpsu.contributions.id_columns import Column
+from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
@@ -127,7 +127,7 @@ class SendRows:
         rows, enough = 0, max(ROWS_AT_ONCE, ROWS_IN_MESSAGE * self.job.partitions)
         for batch in batches:
             user, item = (
-                canonical(column.name, ids_of_cells(column, cells, _lose_nothing))
+                canonical(column.name, ids_of_cells(column, cells, lose_nothing))
                 for column, cells in zip(self.columns, batch.columns, strict=True)
             )
             if user.null_count or item.null_count:
@@ -177,10 +177,6 @@ class SendRows:
                     ),
                 )  # fmt: skip
             first = last
-
-
-def _lose_nothing(reason: str) -> None:
-    """A row that lacks an id is counted where rows are observed."""
 
 
 def received_pairs(messages: Iterable[Message]) -> dict[int, Pairs]:
