@@ -324,6 +324,18 @@ def test_lists_are_one_item_each(kind: str, tmp_path: Path) -> None:
         dpsu.release(twice, item=["item", "more"], **SURE)
 
 
+def test_items_of_a_list_are_those_of_its_row() -> None:
+    """Two users hold one list each, of items that nobody else has."""
+    from dpsu.inputs.keyed import Keyed
+    from dpsu.inputs.reading import wanted
+
+    data = pa.table({"user": ["u", "v", "w"], "item": [["a"], [], ["b", "c"]], "n": [1, 2, 3]})
+    user, item, repeats = Keyed(wanted("user", "item", "n")).columns_of(data)
+    assert repeats is not None
+    rows = zip(user.to_pylist(), item.to_pylist(), repeats.to_pylist(), strict=True)
+    assert list(rows) == [("u", "a", 1), ("w", "b", 3), ("w", "c", 3)]
+
+
 def test_lists_count_for_their_user_and_with_their_repeats() -> None:
     """A list is rows of one user: it has the weight of one user, however long it is."""
     long = pa.table({"user": ["u"], "item": [[f"secret {n}" for n in range(5000)]]})

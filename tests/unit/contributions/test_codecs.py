@@ -109,6 +109,16 @@ def test_texts_never_meet_across_columns(rows: list[tuple[str, str, str]]) -> No
     assert len(set(ids)) == len(set(normalized))
 
 
+def test_tabs_and_escapes_in_cells_are_other_keys() -> None:
+    keys = [
+        ("a\t", "b"), ("a", "\tb"), ("a\tb", ""), ("", "a\tb"), ("\\1", "\t"), ("\t", "\\1"), ("\\", "0"),
+        ("\\0", ""), ("\t\u0327", "x"), ("\\t\u0327", "x"), ("\t", "\u0327x"), ("\\\\", "\\"),
+    ]  # fmt: skip
+    ids, back = made_of([pa.array(list(column)) for column in zip(*keys, strict=True)])
+    assert back == [tuple(map(normal, key)) for key in keys]
+    assert len(set(ids)) == len(keys)
+
+
 def test_the_separator_and_the_escapes_compose_with_nothing() -> None:
     """Normalization of a joined id must not reach across the marks between its cells."""
     for code in range(0x110000):
