@@ -197,7 +197,7 @@ RELEASES: dict[str, tuple[set[str], Callable[[], dpsu.Release]]] = {
     ),
     "listed users": (
         {"run", "count", "around"},
-        lambda: flat.release(list(HELD.values()), **COUNTED),
+        lambda: flat.release(list(HELD.values()), user="one per entry", **COUNTED),
     ),
     "auto": (
         {"run", "count", "estimate"},
