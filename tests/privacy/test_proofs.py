@@ -86,8 +86,8 @@ def test_a_proof_has_its_parts(stem: str) -> None:
 
 
 def test_every_policy_and_theorem_has_a_page() -> None:
-    for kind in POLICIES:
-        assert kind in PROOFS
+    for policy in POLICIES:
+        assert policy.kind in PROOFS
     for theorem in set(THEOREMS) - {"greedy-published"}:
         assert theorem in PROOFS
     assert set(CURVES) <= set(PROOFS)

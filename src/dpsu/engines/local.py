@@ -90,7 +90,10 @@ def select_items(
     memory: Memory | None = None,
     progress: Report = lambda name, users: None,
 ) -> tuple[Plan, pa.Array]:
-    """Released items, sorted, in the type of the private items; and the plan that chose them."""
+    """Run a plan on pairs: the released items, sorted, and the plan that chose them.
+
+    Items have the type of the private ones.
+    """
     users, items, held = group_as_planned(
         plan, pairs, key, prior=prior, public=public, memory=memory, progress=progress
     )

@@ -25,7 +25,7 @@ from dpsu.privacy.last_bits import LastCurve
 from dpsu.randomness import coins, noise
 from dpsu.randomness.coins import flip_words
 from dpsu.randomness.keys import Key, prefix
-from dpsu.rounds import BitsRounds, rounds_from_dict, rounds_to_dict
+from dpsu.rounds import BitsRounds
 from dpsu.rounds.bits import (
     LIMITS,
     PAID,
@@ -290,12 +290,6 @@ def test_only_the_last_round_has_the_curve_of_a_last_round() -> None:
 def test_noise_of_estimates_is_small_beside_usual_numbers_of_users() -> None:
     assert 50 < estimate_noise(bits_account(3.0, math.exp(-10))) / UNITS[0] < 100
     assert 150 < estimate_noise(bits_account(1.0, 1e-5)) / UNITS[0] < 300
-
-
-def test_rounds_travel_as_plain_values() -> None:
-    for items in (None, 12.5):
-        bits, _ = design_bits(1.0, 1e-6, items_per_user=items)
-        assert rounds_from_dict(rounds_to_dict(bits)) == bits
 
 
 def test_guarantees_without_fine_enough_coins_are_refused_before_anything_is_read() -> None:
