@@ -152,7 +152,7 @@ def _gain(epsilon: float, delta: float, log_power: float) -> float:
 
 @lru_cache(maxsize=64, typed=True)
 def prices_of(cap: float) -> tuple[int, ...]:
-    """What a user of bits pays for 0, 1, ... units: ``v^2 max(1, v/cap)^3``, in parts of the budget.
+    """What users of bits pay for 0, 1, ... units: ``v^2 max(1, v/cap)^3`` of the budget.
 
     Prices are rounded up to integers, and end where one item would cost more than the whole budget.
 
