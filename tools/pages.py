@@ -37,6 +37,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "cli.md": _command_line(),
         DOCS / "figures" / "speed.md": _speed(),
         DOCS / "figures" / "yields.md": _yields(),
+        DOCS / "figures" / "counts.md": _counts(),
         DOCS / "figures" / "text.md": _texts(),
         DOCS / "figures" / "papers.md": _papers(),
         DOCS / "guides" / "spark.md": _spark(),
@@ -89,6 +90,13 @@ def _yields() -> str:
 
     found = json.loads(yields.RESULTS.read_text("utf-8"))
     return f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n"
+
+
+def _counts() -> str:
+    from benchmarks import counts
+
+    found = json.loads(counts.RESULTS.read_text("utf-8"))
+    return f"# Noisy counts\n\n{counts.EXPLANATION}\n{counts.tables(found)}\n"
 
 
 def _texts() -> str:

@@ -68,8 +68,14 @@ def release_html(release: Release) -> str:
     if len(release) > PREVIEW:
         parts.append(paragraph(f"… and {len(release) - PREVIEW:,} more"))
     if counts and release.counts_error is not None:
-        text = f"{release.counts_name}: noisy numbers of users, standard error "
-        parts.append(paragraph(f"{text}{release.counts_error:.4g}"))
+        assert release.plan.noisy_counts is not None
+        parts.append(
+            paragraph(
+                f"{release.counts_name}: noisy numbers of users, standard error "
+                f"{release.counts_error:.4g}; too low where users hold more than "
+                f"{release.plan.noisy_counts.max_items:,} of these items"
+            )
+        )
     return block(*parts)
 
 

@@ -167,22 +167,20 @@ def count(
     """Noisy numbers of holders of the released items, held or not, in their order."""
     assert plan.noisy_counts is not None
     # Items that nobody holds have a count too: 0 and the same noise.
-    counted = holders(plan, pairs, released, key, memory=memory)
-    return integers(counted + plan.noisy_counts.noise(Ids(released), key))
+    sums = counted(plan, pairs, released, memory=memory)
+    return integers(plan.noisy_counts.noisy(sums, Ids(released), key))
 
 
-def holders(
-    plan: Plan, pairs: Pairs, released: pa.Array, key: Key, *, memory: Memory | None = None
+def counted(
+    plan: Plan, pairs: Pairs, released: pa.Array, *, memory: Memory | None = None
 ) -> NDArray[np.int64]:
-    """How many of these users count for each of the released items. PRIVATE."""
+    """What these users count for each of the released items, in units. PRIVATE."""
     assert plan.noisy_counts is not None
     at = pc.index_in(released, value_set=pairs.items.values)
     codes = at.drop_null().to_numpy().astype(np.int64)
     held = arrange(pairs, np.arange(len(pairs.users)), codes, with_repeats=False, memory=memory)
     found = np.zeros(len(released), np.int64)
-    found[at.is_valid().to_numpy(zero_copy_only=False)] = plan.noisy_counts.holders(
-        held, pairs.users, pairs.items.take(codes), key
-    )
+    found[at.is_valid().to_numpy(zero_copy_only=False)] = plan.noisy_counts.sums(held)
     return found
 
 

@@ -130,8 +130,10 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(
             (
                 "counts",
-                f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; a user counts for at "
-                f"most {c.max_items:,} items; standard error {c.standard_error:.4g}",
+                f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; standard error "
+                f"{c.standard_error:.4g}, so that below {2.0 * c.standard_error:,.0f} users a "
+                f"count is mostly noise; too low where users hold more than {c.max_items:,} "
+                "released items",
             )
         )
     if plan.public_items is not None:

@@ -19,6 +19,7 @@ from scipy.stats import norm
 import dpsu
 from dpsu.engines import local
 from dpsu.ledger.accounting import Cost, cost_of, total
+from dpsu.plans.counts import FRACTION_BITS
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy
@@ -125,7 +126,7 @@ class Drawn:
         """Square of the shift by a user of l2 norm sqrt `norm`, who counts for so many items."""
         shifts = [norm / Fraction(scale) ** 2 for scale in self.coins]
         for purpose, scale in self.noise:
-            moved = counted if purpose == "count" else norm * unit**2
+            moved = counted << 2 * FRACTION_BITS if purpose == "count" else norm * unit**2
             shifts.append(moved / Fraction(scale) ** 2)
         return sum(shifts, Fraction(0))
 

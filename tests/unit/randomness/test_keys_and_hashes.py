@@ -260,7 +260,7 @@ def test_noise_of_counts_is_independent_of_what_chose_the_items() -> None:
     ones = np.full(len(items), 1 << 10, np.int64)
     evidence = noise.Noise(key, items)
     drawn: dict[str, np.ndarray] = {
-        "counts": counts.design_counts(1.0, 1e-5, 30).noise(items, key),
+        "counts": counts.design_counts(1.0, 1e-5, 30).noisy(np.zeros_like(ones), items, key),
         "estimates": noise.Noise(key, items, estimates.PURPOSE).rounded(0, 20.0),
         "coins": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key),
         "coins of a table": coins.flip_words((0, 2**63, 2**64), ones >> 10, items, key, 0),
