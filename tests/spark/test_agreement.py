@@ -93,6 +93,17 @@ def test_the_default_agrees(spark: SparkSession) -> None:
     assert len(both(spark.createDataFrame(table), table, 8)) > 3
 
 
+def test_one_item_each_is_counted_at_once(spark: SparkSession) -> None:
+    """Users with one item each are seen by the estimate, here and there."""
+    users = np.arange(3000)
+    table = pa.table({"user": users, "item": users % 40})
+    made = both(spark.createDataFrame(table), table, 9)
+    assert made.plan.mechanism == dpsu.CountLaplace(max_items=1)
+    assert made.plan.hints is not None
+    assert made.plan.hints.epsilon > 0
+    assert len(made) == 40
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import Items
-from dpsu.plans.mechanisms import Sieve
 from dpsu.plans.plan import Plan
 from dpsu.privacy.calibration import ROUND_UP
 from dpsu.privacy.guarantee import Privacy
@@ -59,12 +57,6 @@ def shift_of(plan: Plan) -> Shift | None:
         counted = ROUND_UP * counts.max_items / counts.scale**2
         shift = Shift((shift.squared + counted) * ROUND_UP, shift.novel)
     return shift
-
-
-def shift_of_sieve(privacy: Privacy) -> Shift | None:
-    """The Gaussian account that a release by sieve would have at this price."""
-    sieve = Sieve()
-    return sieve.as_gaussian(sieve.design(privacy, Items()))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import BudgetError, LedgerError, ParameterError, shown
-from dpsu.ledger.accounting import Cost, shift_of_sieve, total
+from dpsu.inputs.columns import Items
+from dpsu.ledger.accounting import Cost, total
 from dpsu.ledger.records import (
     BUDGET,
     CHARGE,
@@ -36,6 +37,7 @@ from dpsu.ledger.records import (
     Book,
     content_of,
 )
+from dpsu.plans.mechanisms import Sieve
 from dpsu.privacy.guarantee import Privacy
 
 if TYPE_CHECKING:
@@ -339,7 +341,8 @@ def _by_sieve(cost: Cost) -> Cost:
     """What a release would cost by sieve; those that have a Gaussian account keep theirs."""
     if cost.shift is not None:
         return cost
-    return replace(cost, shift=shift_of_sieve(cost.privacy))
+    sieve = Sieve()
+    return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy, Items())))
 
 
 def _refusal(account: Account, cost: Cost, path: Path) -> str:
@@ -351,8 +354,8 @@ def _refusal(account: Account, cost: Cost, path: Path) -> str:
         f"({left.epsilon:.6g}, {left.delta:.4g}) left by sums; "
         f"at epsilon {budget.epsilon:g} delta would be "
         f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
-        f"was read or charged. {_sieve_would_do(account, cost)}Give a smaller epsilon and delta, or, if more may be spent on these "
-        f"people, {_change(path, account.dataset)}"
+        f"was read or charged. {_sieve_would_do(account, cost)}Give a smaller epsilon and delta, "
+        f"or, if more may be spent on these people, {_change(path, account.dataset)}"
     )
 
 

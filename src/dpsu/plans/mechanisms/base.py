@@ -187,9 +187,10 @@ def none_was_named(stand_in: str, missing: str, typed: list[str]) -> ParameterEr
     """
     having = [name for name, kind in MECHANISMS.items() if _has(kind, missing)]
     fit = [name for name in having if all(_has(MECHANISMS[name], each) for each in typed)]
+    verb = "has" if len(having) == 1 else "have"
     message = (
         f"no mechanism was named, and {stand_in}, which is taken where auto lacks an option, has "
-        f"no option {{{missing}}}, which {', '.join(having)} {'has' if len(having) == 1 else 'have'}"
+        f"no option {{{missing}}}, which {', '.join(having)} {verb}"
     )
     if fit:
         several = "one of them" if len(typed) == 1 else f"one that has all of it ({', '.join(fit)})"
