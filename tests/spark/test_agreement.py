@@ -95,7 +95,8 @@ def test_the_default_agrees(spark: SparkSession) -> None:
 
 def test_one_item_each_is_counted_at_once(spark: SparkSession) -> None:
     """Users with one item each are seen by the estimate, here and there."""
-    users = np.arange(3000)
+    # Two rows a user: a row for each would be taken for a wrong column of users.
+    users = np.repeat(np.arange(3000), 2)
     table = pa.table({"user": users, "item": users % 40})
     made = both(spark.createDataFrame(table), table, 9)
     assert made.plan.mechanism == dpsu.CountLaplace(max_items=1)

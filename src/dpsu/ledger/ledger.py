@@ -20,13 +20,11 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import BudgetError, LedgerError, ParameterError, shown
-from dpsu.inputs.columns import Items
 from dpsu.ledger.accounting import Cost, total
 from dpsu.ledger.records import (
     BUDGET,
@@ -37,7 +35,7 @@ from dpsu.ledger.records import (
     Book,
     content_of,
 )
-from dpsu.plans.mechanisms import Sieve
+from dpsu.ledger.ways_out import room_by_sieve
 from dpsu.privacy.guarantee import Privacy
 
 if TYPE_CHECKING:
@@ -318,33 +316,6 @@ def _file(path: str | os.PathLike[str]) -> Path:
         raise ParameterError(f"ledger {name!r} is not a valid file name") from None
 
 
-def _sieve_would_do(account: Account, cost: Cost) -> str:
-    """The way out for a release that has no Gaussian account, if sieve has room in it.
-
-    Or what would have been one, where earlier releases without such an account leave no room.
-    """
-    if cost.shift is not None:
-        return ""
-    now, before = _by_sieve(cost), account.costs
-    why = "an estimate or a choice is paid for, as by auto, or noise is not Gaussian"
-    if total([*before, now]).within(account.budget):
-        return f"It has no Gaussian account ({why}); the same price fits if you name sieve. "
-    if total([*map(_by_sieve, before), now]).within(account.budget):
-        return (
-            f"It has no Gaussian account, and neither have earlier releases ({why}): by sieve, "
-            "named from the first, all of these would fit, and now it is too late for that. "
-        )
-    return ""
-
-
-def _by_sieve(cost: Cost) -> Cost:
-    """What a release would cost by sieve; those that have a Gaussian account keep theirs."""
-    if cost.shift is not None:
-        return cost
-    sieve = Sieve()
-    return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy, Items())))
-
-
 def _refusal(account: Account, cost: Cost, path: Path) -> str:
     spent, budget, left = account.total, account.budget, account.left.sums
     together = total([*account.costs, cost])
@@ -354,7 +325,7 @@ def _refusal(account: Account, cost: Cost, path: Path) -> str:
         f"({left.epsilon:.6g}, {left.delta:.4g}) left by sums; "
         f"at epsilon {budget.epsilon:g} delta would be "
         f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
-        f"was read or charged. {_sieve_would_do(account, cost)}Give a smaller epsilon and delta, "
+        f"was read or charged. {room_by_sieve(account, cost)}Give a smaller epsilon and delta, "
         f"or, if more may be spent on these people, {_change(path, account.dataset)}"
     )
 
