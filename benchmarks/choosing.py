@@ -212,7 +212,8 @@ def main() -> None:
     for at, cell in enumerate(all_cells(options.pairs)[: options.cells], 1):
         rows += measured(cell)
         # After every cell: what was measured stays if somebody stops it.
-        write_text(RESULTS, json.dumps(rows, indent=1) + "\n")
+        lines = ",\n".join(json.dumps(row) for row in rows)
+        write_text(RESULTS, f"[\n{lines}\n]\n")
         print(at, cell, flush=True)
     print(section(rows))
 
