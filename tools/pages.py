@@ -86,10 +86,12 @@ def _speed() -> str:
 
 
 def _yields() -> str:
-    from benchmarks import yields
+    from benchmarks import choosing, yields
 
-    found = json.loads(yields.RESULTS.read_text("utf-8"))
-    return f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n"
+    found, chosen = (json.loads(each.RESULTS.read_text("utf-8")) for each in (yields, choosing))
+    return (
+        f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n\n{choosing.section(chosen)}\n"
+    )
 
 
 def _counts() -> str:

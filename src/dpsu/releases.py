@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, warn
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
@@ -217,6 +217,12 @@ def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, 
             "its candidates"
         )
     plan.refuse_other_design()
+    if plan.hints is not None and plan.hints.epsilon:
+        warn(
+            "an estimate of an earlier run chose this plan, and none is made now: epsilon "
+            f"{plan.hints.epsilon:.4g} is set aside for it, and not spent. Give the plan that was "
+            "approved (Release.approved) to have a mechanism chosen for these data"
+        )
     return with_public_data(plan, prior=prior, public_items=public_items, item=item)
 
 

@@ -61,6 +61,7 @@ NOT_PROVED = {
     "dpsu.plans.mechanisms.base._place",  # where a class stands
     "dpsu.plans.mechanisms.base.by_name",
     "dpsu.plans.mechanisms.base.no_such_option",
+    "dpsu.plans.mechanisms.base.none_was_named",
     "dpsu.plans.mechanisms.base._has",
     "dpsu.plans.mechanisms.base.Mechanism.design",  # every mechanism has its own
     "dpsu.plans.mechanisms.base.Mechanism.calibrated",  # a word in reports

@@ -72,6 +72,12 @@ def test_two_shuffles_a_round(
     assert "InMemory" not in plan
 
 
+def test_an_estimate_is_a_job_of_one_shuffle(rows: DataFrame) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism=dpsu.Auto(among="parallel"))
+    query = engine.query(rows, plan, Key.from_os(), partitions=3)
+    assert explained(query.set_sizes()).count("Exchange ") == 1
+
+
 def test_counts_take_two_shuffles_more(rows: DataFrame) -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism="sips", counts=True)
     query = engine.query(rows, plan, Key.from_os(), partitions=3)

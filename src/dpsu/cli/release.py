@@ -47,7 +47,7 @@ def release_command(
     def make() -> dict[str, Any]:
         if engine == "local":
             refuse_for_local(options)
-        return planned(options, plan_file)
+        return planned(options, plan_file, quiet=places.quiet)
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
         if engine == "spark":

@@ -35,6 +35,7 @@ from dpsu.ledger.records import (
     Book,
     content_of,
 )
+from dpsu.ledger.ways_out import room_by_sieve
 from dpsu.privacy.guarantee import Privacy
 
 if TYPE_CHECKING:
@@ -324,8 +325,8 @@ def _refusal(account: Account, cost: Cost, path: Path) -> str:
         f"({left.epsilon:.6g}, {left.delta:.4g}) left by sums; "
         f"at epsilon {budget.epsilon:g} delta would be "
         f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
-        "was read or charged. Give a smaller epsilon and delta, or, if more may be spent on these "
-        f"people, {_change(path, account.dataset)}"
+        f"was read or charged. {room_by_sieve(account, cost)}Give a smaller epsilon and delta, "
+        f"or, if more may be spent on these people, {_change(path, account.dataset)}"
     )
 
 

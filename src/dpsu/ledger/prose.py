@@ -53,6 +53,7 @@ def account_text(account: Account) -> str:
         f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
         f"{budget.delta:g}",
         *RULES,
+        *_sums_only(account),
         *_states(account),
     ]
     text += ["You promise that", *(f"  - {promise}" for promise in ACCOUNT_PROMISES)]
@@ -81,7 +82,7 @@ def account_html(account: Account) -> str:
         paragraph(" ".join(RULES)),
         *([paragraph(f"{older:,} older releases, and then")] if older else []),
         *([table(RELEASES_HEAD, map(_release_row, newest), texts=5)] if newest else []),
-        *map(paragraph, _states(account)),
+        *map(paragraph, (*_sums_only(account), *_states(account))),
         bullets("You promise that", [*ACCOUNT_PROMISES, WITHOUT_PROMISE]),
     )
 
@@ -130,6 +131,19 @@ def _earlier(account: Account) -> list[str]:
     return [
         f"{_set(each.privacy)}, set {utc(each.since)} (entry {each.number})"
         for each in account.earlier_budgets
+    ]
+
+
+def _sums_only(account: Account) -> list[str]:
+    """How many releases have no Gaussian account, and what to do about it."""
+    found = [each for each in account.releases if each.state != "void" and each.cost.shift is None]
+    if not found:
+        return []
+    names = ", ".join(sorted({each.mechanism for each in found}))
+    return [
+        f"{len(found):,} without a Gaussian account ({names}): noise is not Gaussian, or an "
+        "estimate or a choice is paid for, as by auto. Sums count for it in both accounts; "
+        "whoever releases again and again names sieve."
     ]
 
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 NOTHING_KNOWN = Hints()
 UNPROVEN = "greedy-published"
+SUMS_ONLY = (
+    "an estimate is paid for, so that releases add up by sums of epsilon and delta, not as one "
+    "Gaussian; whoever releases again and again names sieve"
+)
 THEOREMS = {
     "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: `dpsu proofs laplace`",
     "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: `dpsu proofs gaussian`",
@@ -72,12 +76,12 @@ def promises(plan: Plan) -> list[str]:
     return listed
 
 
-def plan_text(plan: Plan) -> str:
-    """A plan for people to read."""
-    facts = _facts(plan)
+def plan_text(plan: Plan, called: str = "plan") -> str:
+    """A plan for people to read; `called` says which of several plans it is."""
+    facts = _facts(plan, called)
     width = max(len(name) for name, _ in facts)
     text = [f"{name:<{width}}  {value}" for name, value in facts]
-    text.append(f"{plan.mechanism.noun} is released with probability")
+    text.append(_heading(plan))
     text += [f"  {probability:<5} {need}" for probability, need in _chances(plan)]
     text.append("You promise that")
     text += [f"  - {promise}" for promise in promises(plan)]
@@ -86,19 +90,18 @@ def plan_text(plan: Plan) -> str:
 
 def plan_html(plan: Plan) -> str:
     """A plan for notebooks, its guarantee first."""
-    heading = f"{plan.mechanism.noun} is released with probability"
     return markup.block(
         *([] if plan.private else [markup.alert("NOT PRIVATE")]),
         markup.facts(sorted(_facts(plan), key=lambda fact: fact[0] != "guarantee")),
-        markup.table((heading, ""), _chances(plan), texts=2),
+        markup.table((_heading(plan), ""), _chances(plan), texts=2),
         markup.bullets("You promise that", promises(plan)),
     )
 
 
-def _facts(plan: Plan) -> list[tuple[str, str]]:
+def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
     """What is decided, by name."""
     facts = [
-        ("plan", f"{plan.hash[:16]}, by dpsu {plan.version}"),
+        (called, f"{plan.hash[:16]}, by dpsu {plan.version}"),
         ("guarantee", guarantee(plan)),
         ("mechanism", f"{plan.name}, {plan.mechanism.calibrated} calibration"),
         ("proof", _proof_text(plan)),
@@ -120,6 +123,8 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(("selected", _selected_text(plan.selected)))
     if plan.hints is not None:
         facts.append(("chosen by", _hints_text(plan.name, plan.hints)))
+    if estimates(plan):
+        facts.append(("ledger", SUMS_ONLY))
     if plan.min_users is not None:
         text = f"items of fewer users are never released; an item needs {plan.shift:,} weight more"
         if plan.shift and plan.theorem == "gaussian":
@@ -139,6 +144,12 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.public_items is not None:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     return facts
+
+
+def estimates(plan: Plan) -> bool:
+    """Whether a part of epsilon is set aside for an estimate that chooses the mechanism."""
+    paid = plan.hints is not None and plan.hints.epsilon > 0.0
+    return paid or _is_open(plan)
 
 
 def proofs(plan: Plan) -> dict[str, str]:
@@ -185,14 +196,38 @@ def _proof_text(plan: Plan) -> str:
     return told + "".join(others)
 
 
+def _is_open(plan: Plan) -> bool:
+    """Whether the mechanism is still to be chosen."""
+    return isinstance(plan.selection, Choice)
+
+
+def _heading(plan: Plan) -> str:
+    """What the table of probabilities is about."""
+    heading = f"{plan.mechanism.noun} is released with probability"
+    most = ", by the candidate that needs most (bits, for hundreds of items per user, aside)"
+    return f"{heading}{most}" if _is_open(plan) else heading
+
+
+def _size(plan: Plan) -> str:
+    """A mechanism, and how many items of a user it counts if there is a limit."""
+    most = plan.max_items
+    items = "item" if most == 1 else "items"
+    return plan.name if most is None else f"{plan.name}, at most {most:,} {items} per user"
+
+
 def _chances(plan: Plan) -> list[tuple[str, str]]:
     """Probabilities of a release, and what an item needs for each."""
     found = []
+    possible = [(each, each.needed) for each in plan.for_few_items] if _is_open(plan) else []
     for probability, weight in plan.needed.items():
         text = "never: weights stop at the cutoff"
         if weight is not None:
-            people = plan.mechanism.people(plan.design, weight)
+            # Where candidates differ, the weight is that of the one that needs most.
+            fit = (each for each, needed in possible if needed[probability] == weight)
+            needing = next(fit, plan)
+            people = needing.mechanism.people(needing.design, weight)
             text = f"at weight {weight:.4g}: {people}"
+            text += f" ({_size(needing)})" if _is_open(plan) else ""
         found.append((f"{probability:g}", text))
     if plan.cutoff is not None:
         most = f"{plan.largest_probability:.4f}"

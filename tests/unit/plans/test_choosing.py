@@ -55,6 +55,17 @@ def test_the_mechanism_follows_the_hints(
     assert math.fsum(d for _, d in plan.delta_split) == pytest.approx(1e-5, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("items", "mechanism"), [(1.0, "count-laplace"), (1.9, "count-laplace"), (2.1, "sieve")]
+)
+def test_users_who_act_at_once_count_one_item_of_one_or_two(items: float, mechanism: str) -> None:
+    auto = dpsu.Auto(items_per_user=items, among="parallel")
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=auto)
+    assert plan.name == mechanism
+    assert plan.max_items == (1 if mechanism == "count-laplace" else 300)
+    assert all(each.name != "count-laplace" for each in dpsu.plan(epsilon=1, delta=1e-5).candidates)
+
+
 def test_where_speed_matters_nothing_is_estimated() -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Auto(prefer="speed"))
     assert plan.name == "bits"
@@ -72,7 +83,7 @@ def test_a_plan_names_its_candidates_and_each_has_what_the_estimate_leaves(
     assert dpsu.Plan.from_json(plan.to_json()) == plan
     names = {each.name for each in plan.candidates}
     assert names >= {"sieve", "bits"}
-    assert (names == {"sieve", "bits"}) == (among == "parallel")
+    assert all(each.mechanism.parallel for each in plan.candidates) == (among == "parallel")
     text = str(plan)
     paid = plan.noisy_counts.epsilon if plan.noisy_counts is not None else 0.0
     for each in plan.candidates:
