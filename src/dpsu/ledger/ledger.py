@@ -26,9 +26,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import BudgetError, LedgerError, ParameterError, shown
 from dpsu.ledger.accounting import Cost, total
+from dpsu.ledger.elsewhere import charge_elsewhere
 from dpsu.ledger.records import (
     BUDGET,
     CHARGE,
+    DONE,
     LONGEST_NAME,
     UNFINISHED,
     Account,
@@ -177,6 +179,46 @@ class Ledger:
             book.account(name)
             _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
 
+    def add(
+        self,
+        dataset: str,
+        what: str,
+        cost: tuple[float, float],
+        *,
+        budget: tuple[float, float] | None = None,
+    ) -> int:
+        """Charge what other software is about to spend on the same people, or refuse it.
+
+        Call it before the other software reads anything, as a release does. Returns the number of
+        the entry.
+
+        Parameters
+        ----------
+        dataset : str
+            The name under which everything about the same people adds up.
+        what : str
+            What is paid for, such as "OpenDP: sums per key".
+        cost : (float, float)
+            Its epsilon and delta, for adding or removing one user; delta may be 0. It counts by
+            sums, in both accounts.
+        budget : (float, float), optional
+            As in :meth:`dataset`.
+
+        Examples
+        --------
+        >>> import dpsu, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = dpsu.Ledger(pathlib.Path(folder.name) / "ledger.db")
+        >>> number = ledger.add("visits", "OpenDP: sums per key", (1, 0), budget=(3, 1e-5))
+        >>> ledger.account("visits").left.sums.epsilon
+        2.0
+        >>> folder.cleanup()
+        """
+        price, facts = charge_elsewhere(what, cost)
+        number = self.charge(_name(dataset), _budget(budget), price, facts)
+        self._close(number, DONE)
+        return number
+
     def charge(
         self, dataset: str, budget: Privacy | None, cost: Cost, facts: dict[str, Any]
     ) -> int:
@@ -192,7 +234,7 @@ class Ledger:
                     budget=...,
                 )
             if not total([*known.costs, cost]).within(known.budget):
-                raise BudgetError(_refusal(known, cost, self.path))
+                raise BudgetError(_refusal(known, cost, facts["mechanism"], self.path))
             return _append(connection, book, content_of(CHARGE, dataset, **facts))
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
@@ -316,16 +358,16 @@ def _file(path: str | os.PathLike[str]) -> Path:
         raise ParameterError(f"ledger {name!r} is not a valid file name") from None
 
 
-def _refusal(account: Account, cost: Cost, path: Path) -> str:
+def _refusal(account: Account, cost: Cost, mechanism: str, path: Path) -> str:
     spent, budget, left = account.total, account.budget, account.left.sums
-    together = total([*account.costs, cost])
+    together, instead = total([*account.costs, cost]), room_by_sieve(account, cost, mechanism)
     return (
         f"this release costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
         f"{account.dataset!r} ({float(spent.epsilon):.6g}, {float(spent.delta):.4g}) is spent and "
         f"({left.epsilon:.6g}, {left.delta:.4g}) left by sums; "
         f"at epsilon {budget.epsilon:g} delta would be "
         f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
-        f"was read or charged. {room_by_sieve(account, cost)}Give a smaller epsilon and delta, "
+        f"was read or charged. {instead}Give a smaller epsilon and delta, "
         f"or, if more may be spent on these people, {_change(path, account.dataset)}"
     )
 

@@ -140,10 +140,11 @@ def _sums_only(account: Account) -> list[str]:
     if not found:
         return []
     names = ", ".join(sorted({each.mechanism for each in found}))
+    ours = not all(each.elsewhere for each in found)
     return [
-        f"{len(found):,} without a Gaussian account ({names}): noise is not Gaussian, or an "
-        "estimate or a choice is paid for, as by auto. Sums count for it in both accounts; "
-        "whoever releases again and again names sieve."
+        f"{len(found):,} without a Gaussian account ({names}): noise is not Gaussian, an estimate "
+        "or a choice is paid for, as by auto, or other software spent it. Sums count for it in "
+        f"both accounts{'; whoever releases again and again names sieve' if ours else ''}."
     ]
 
 

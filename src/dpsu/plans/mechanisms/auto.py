@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpsu.inputs.tokens import Tokens
 
 ONE_ITEM = 1.1
-FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.5, 20_000, 0.17
+FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.4, 20_000, 0.05
 FEW_AT_ONCE = 2.0
 MANY_ITEMS, MANY_AT_SMALL_EPSILON = 200.0, 400.0
 # With these, at most 1 in 1,000 of the items that everybody holds is missed.
