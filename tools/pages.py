@@ -42,6 +42,7 @@ def pages() -> dict[Path, str]:
         DOCS / "figures" / "papers.md": _papers(),
         DOCS / "guides" / "spark.md": _spark(),
         DOCS / "guides" / "forecast.md": _forecast(),
+        DOCS / "explanation" / "how-it-works.md": _tried(),
         DOCS / "figures" / "audit.md": _audit(),
         DOCS / "figures" / "reliability.md": _reliability(),
         ROOT / "mkdocs.yml": _navigation(),
@@ -130,6 +131,13 @@ def _forecast() -> str:
 
     result = json.loads(forecasts.RESULTS.read_text("utf-8"))
     return _filled("guides/forecast.md", {"measured": forecasts.table(result)})
+
+
+def _tried() -> str:
+    from benchmarks import bits_experiments
+
+    result = json.loads(bits_experiments.RESULTS.read_text("utf-8"))
+    return _filled("explanation/how-it-works.md", {"tried": bits_experiments.table(result)})
 
 
 def _audit() -> str:
