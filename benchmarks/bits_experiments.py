@@ -150,8 +150,8 @@ def one_round(data: Data, privacy: tuple[float, float], keys: list[Key]) -> Size
     }
     for name, mechanism in ONE_ROUND.items():
         plans = [dpsu.plan(epsilon=epsilon, delta=delta, mechanism=mechanism(n)) for n in SIZES]
-        best = max(plans, key=lambda plan: len(local.run(plan, data.pairs, keys[0])[1]))
-        found[name] = [len(local.run(best, data.pairs, k)[1]) for k in keys]
+        best = max(plans, key=lambda plan: len(local.select_items(plan, data.pairs, keys[0])[1]))
+        found[name] = [len(local.select_items(best, data.pairs, k)[1]) for k in keys]
     return found
 
 
