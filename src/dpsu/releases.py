@@ -221,7 +221,8 @@ def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, 
         warn(
             "an estimate of an earlier run chose this plan, and none is made now: epsilon "
             f"{plan.hints.epsilon:.4g} is set aside for it, and not spent. Give the plan that was "
-            "approved (Release.approved) to have a mechanism chosen for these data"
+            "approved (Release.approved) to have a mechanism chosen for these data, or give this "
+            "one all of epsilon: dpsu.plan(..., mechanism=plan.mechanism)"
         )
     return with_public_data(plan, prior=prior, public_items=public_items, item=item)
 

@@ -31,6 +31,7 @@ OFFERED: list[tuple[str, dict[str, Any]]] = [
     ("bits", {"expected_items_per_user": 5}),
     ("sieve", {"max_items": 4, "scout_items": 8, "rounds": 5}),
     ("sieve", {"max_items": 4, "scout_items": 0, "rounds": 3}),
+    ("auto", {"among": "parallel", "auto_budget": 0.5}),
 ]
 
 
