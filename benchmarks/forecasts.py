@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import dpsu
-from benchmarks.forecast_sets import MADE_UP, Set, real_sets
+from benchmarks.forecast_sets import FRESH, MADE_UP, Set, real_sets
 from dpsu.plans.mechanisms import by_name
 from dpsu.yields import profiles
 from dpsu.yields.expected import counted, expect, usual_runs
@@ -142,7 +142,6 @@ def summary(listed: Iterable[dict[str, Any]]) -> dict[str, Any]:
         "ratios": np.quantile(ratios, [0.0, 0.1, 0.5, 0.9, 1.0]).tolist(),
         "inside": float(np.mean(inside)),
         "factor": float(np.quantile([implied_factor(case) for case in kept], COVERAGE)),
-        "above_items": sum(case["forecast"] > case["items"] for case in kept),
     }
 
 
@@ -188,6 +187,7 @@ def _coverage(listed: list[dict[str, Any]], blind: list[dict[str, Any]]) -> list
         "sets that were left out": held_out,
         "of these, real": [case for case in held_out if case["real"]],
         "of these, made up": [case for case in held_out if not case["real"]],
+        "of these, made up after all was chosen": [c for c in held_out if c["set"] in FRESH],
     }
     for name in MECHANISMS:
         rows[f"{name}, on all sets"] = [case for case in blind if case["mechanism"] == name]
@@ -234,25 +234,24 @@ def _defaults(blind: list[dict[str, Any]]) -> list[str]:
 
 def _told(result: dict[str, Any], blind: list[dict[str, Any]]) -> list[str]:
     first = best_first(blind)
-    all_ = summary(blind)
+    above = [case["set"] for case in blind if case["forecast"] > case["items"]]
+    names = f", all of {' and '.join(dict.fromkeys(above))}" if above else ""
     chosen = summary(case for case in blind if case["calibrated"])
-    parts = [abs(math.log(case["part"])) for case in result["capped"]]
+    parts = [abs(case["part"] - 1) for case in result["capped"]]
     usual = [
-        abs(math.log(case["part"]))
-        for case in result["capped"]
-        if case["mechanism"] in ("auto", "sieve")
+        abs(case["part"] - 1) for case in result["capped"] if case["mechanism"] in ("auto", "sieve")
     ]
     return [
         f"- The mechanism that a forecast put first released at least 95 % of the best in "
         f"{first['right']} of {first['of']} cases.",
-        f"- A forecast was above the number of items that exist in {all_['above_items']} of "
-        f"{all_['cases']} cases.",
-        f"- Ranges are what {result['range']:g} times fewer or more users would release. "
-        f"{chosen['factor']:.2f} times would be right for 80 % of the sets that it was chosen by.",
+        f"- A forecast was above the number of items that users really hold in {len(above)} of "
+        f"{len(blind)} cases{names}.",
+        f"- Ranges are what {result['range']:g} times fewer or more users would release; 80 % of "
+        f"the cases that it was chosen by lie within {chosen['factor']:.2f} times.",
         f"- Ten times as many users as are made up: extrapolated yields are off by "
-        f"{math.expm1(np.median(usual)):.0%} in the middle and {math.expm1(max(usual)):.0%} at "
-        f"most for `auto` and `sieve`, by {math.expm1(np.median(parts)):.0%} and "
-        f"{math.expm1(max(parts)):.0%} for all four mechanisms, in {len(parts)} cases.",
+        f"{np.median(usual):.0%} in the middle and {max(usual):.0%} at "
+        f"most for `auto` and `sieve`, by {np.median(parts):.0%} and "
+        f"{max(parts):.0%} for all four mechanisms, in {len(parts)} cases.",
         "",
         f"Made by `python -m benchmarks.forecasts`, {result['date']}.",
     ]

@@ -71,8 +71,8 @@ def _facts(forecast: Forecast) -> list[tuple[str, str, str]]:
     best = max(forecast.by_mechanism, key=lambda point: point.released)
     return [
         ("The plan is expected to release", f"about {rough(planned.released)} items",
-         f"{between(planned)}; {planned.chosen or planned.mechanism}, "
-         f"{1 - planned.missing:.1%} of all pairs"),
+         "; ".join(filter(None, [between(planned), f"{planned.chosen or planned.mechanism}, "
+                                 f"{1 - planned.missing:.1%} of all pairs"]))),
         ("An item needs about", "-" if planned.needs is None else f"{planned.needs:,} users",
          "nothing is likely to come out" if planned.needs is None
          else f"of {forecast.profile.users:,}"),
