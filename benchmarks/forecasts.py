@@ -6,7 +6,7 @@ Each set of benchmarks/forecast_sets.py is forecast from what its curator would 
 at it, the number of users and of items per user, rounded to one digit, and then released. The
 result goes to benchmarks/results/forecasts.json, and from there to the guide.
 
-`dpsu.yields.trials.RANGE` was chosen with a view to some of the sets only; `factor` in the result
+`dpsu.yields.profiles.RANGE` was chosen with a view to some of the sets only; `factor` in the result
 is the one that would cover 80 % of their cases. The others are there to see whether it holds.
 """
 
@@ -29,9 +29,9 @@ from dpsu.plans.mechanisms import by_name
 from dpsu.yields import profiles
 from dpsu.yields.expected import counted, expect, usual_runs
 from dpsu.yields.forecasted import Point
-from dpsu.yields.profiles import find_users
+from dpsu.yields.profiles import RANGE, find_users
 from dpsu.yields.tables import amount, rough
-from dpsu.yields.trials import RANGE, Trial
+from dpsu.yields.trials import Trial
 
 RESULTS = Path(__file__).resolve().parent / "results" / "forecasts.json"
 PRIVACY = ((3.0, math.exp(-10)), (1.0, 1e-5))

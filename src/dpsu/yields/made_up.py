@@ -11,8 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from dpsu.yields.profiles import DEFAULT_SPREAD
-
 REDDIT_USERS = 223_388
 
 # Share of users holding at most this many distinct items. 1, 10, 50, 100 and 300 are Table 1 of
@@ -222,7 +220,7 @@ def zipf_like(
     items_per_user: float,
     zipf: float,
     vocabulary: int,
-    spread: float = DEFAULT_SPREAD,
+    spread: float = 1.8,
     seed: int = 0,
 ) -> pa.Table:
     """Generate user-item data with popularity by Zipf's law and log-normal set sizes.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpsu.showing.markup import Html, alert, block, bullets, paragraph, table, title
-from dpsu.yields.trials import RANGE
+from dpsu.yields.profiles import RANGE
 
 if TYPE_CHECKING:
     from dpsu.plans.feasibility import Finding

@@ -19,7 +19,7 @@ from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON, Privacy
 from dpsu.showing.progress import Steps
 from dpsu.yields.forecasted import Point
-from dpsu.yields.profiles import Population, Profile
+from dpsu.yields.profiles import RANGE, Population, Profile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 SIZES = (3, 10, 30, 100, 300)
-# benchmarks/forecasts.py finds 1.66 for 80 % of the cases that it calibrates on.
-RANGE = 1.7
 # Twice as many users release at most 2 ** STEEPEST times as many items, once there are some; a few
 # items at the beginning say nothing about that.
 STEEPEST = 1.3

@@ -19,9 +19,9 @@ from dpsu.yields import profiles
 from dpsu.yields.expected import counted, pairs_to_try
 from dpsu.yields.forecasted import Point
 from dpsu.yields.made_up import zipf_like
-from dpsu.yields.profiles import MadeUp, usual_vocabulary
+from dpsu.yields.profiles import RANGE, MadeUp, usual_vocabulary
 from dpsu.yields.tables import about, rough
-from dpsu.yields.trials import RANGE, Growth, Trial, other_sizes, settled
+from dpsu.yields.trials import Growth, Trial, other_sizes, settled
 
 NAMES = ("sieve", "weighted-gaussian", "policy-laplace")
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6}
@@ -47,6 +47,11 @@ def test_spread_is_the_mean_by_the_median(spread: float, size: float) -> None:
         assert set(sizes) <= {math.floor(size), math.ceil(size)}
     elif size == 40.0:
         assert sizes.mean() / np.median(sizes) == pytest.approx(spread, rel=0.06)
+
+
+def test_the_usual_spread_is_that_of_forecasts() -> None:
+    law: dict[str, Any] = {"items_per_user": 5, "zipf": 1.0, "vocabulary": 500}
+    assert zipf_like(99, **law).equals(zipf_like(99, **law, spread=profiles.DEFAULT_SPREAD))
 
 
 @given(st.integers(1, 2**32), st.floats(1.0, 100_000.0))
