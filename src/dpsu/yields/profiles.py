@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from dpsu.inputs.reading import Source
 
 DEFAULT_ZIPF = 1.0
-# Mean by median of set sizes. Those of the papers' Reddit users are 1.8, of reviews and abstracts
-# 1.3 to 1.4, of supermarket baskets 1.3, of games bought 5.
+# Mean by median of set sizes: 1.8 for data like the papers' Reddit set, 1.2 to 1.4 for abstracts,
+# baskets and reviews, 5.2 for games bought.
 DEFAULT_SPREAD = 1.8
 LARGEST_SPREAD = 100.0
 LARGEST_VOCABULARY = 10_000_000
 # Heaps' law: pairs of a user and an item ** GROWTH * FACTOR different items. Reviews, abstracts,
-# posts, games and baskets of 29 thousand to 8 million pairs have 0.4 to 1.8 times as many.
+# posts, games and baskets of 29 thousand to 8 million pairs have 0.55 to 1.75 times as many.
 HEAPS_FACTOR, HEAPS_GROWTH = 8.0, 0.6
 # There is always something to choose from, also where few users hold thousands of items each.
 FEWEST_TO_CHOOSE_FROM = 10.0
