@@ -38,7 +38,8 @@ def forecast(
     Users are made up by Zipf's law, or taken from a public corpus; the plan and all other
     mechanisms are then tried on them, at this and other epsilons and sizes of sets. Real data are
     not made up, so that the plan and every mechanism come with a range, from `low` to `high`: what
-    1.7 times fewer or more of these users would yield. The guide on forecasts says how often that was enough.
+    1.7 times fewer or more of these users would yield. The guide on forecasts says how often
+    that was enough.
 
     Parameters
     ----------
