@@ -82,9 +82,9 @@ def forecast(
     Cost
     ----
     About a hundred releases of the made-up data, and some of fewer and of more users: seconds for a
-    hundred thousand pairs of a user and an item, a minute for millions. Users with more than three
-    million pairs together are not made up: yields are extrapolated from fewer, and a finding says
-    so.
+    hundred thousand pairs of a user and an item, a few minutes for millions. Users with more than
+    three million pairs together are not made up: yields are extrapolated from fewer, and a finding
+    says so.
 
     Examples
     --------
