@@ -15,7 +15,7 @@ from dpsu.cli.results import PAGES, putting, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
 from dpsu.errors import DpsuError
 
-PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
+PROFILE = ("users", "items_per_user", "spread", "zipf", "vocabulary", "profile")
 
 
 @click.command("plan")
@@ -25,10 +25,18 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
     "--items-per-user", type=float, help="Forecast: different items of a user, on average."
 )
 @click.option(
+    "--spread",
+    type=float,
+    help="Forecast: how unequal users are, the mean number of items by that of the user in the "
+    "middle: 1 if all hold equally many, 5 if a few hold most. Default 1.8.",
+)
+@click.option(
     "--zipf", type=float, help="Forecast: exponent of Zipf's law of popularity. Default 1."
 )
 @click.option(
-    "--vocabulary", type=int, help="Forecast: different items that exist. Default 200000."
+    "--vocabulary",
+    type=int,
+    help="Forecast: different items that exist. Default: it grows with users and what they hold.",
 )
 @click.option(
     "--profile",
