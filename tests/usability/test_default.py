@@ -101,7 +101,10 @@ def test_a_public_number_of_users_is_made_use_of() -> None:
         plan = dpsu.plan(**PROMISE, mechanism=dpsu.Auto(users=users))
         made = plan.chosen(estimated)
         assert made.name == chosen
-        known: dict[str, Any] = {"expected_users": users or 20_000, "users_known": users is not None}
+        known: dict[str, Any] = {
+            "expected_users": users or 20_000,
+            "users_known": users is not None,
+        }
         assert made.hints == replace(estimated, **known)
         told = "about 20,000 users with" if users is None else f"{users:,} users (as expected) with"
         assert told in str(made)

@@ -295,7 +295,7 @@ def test_a_public_corpus_instead_of_made_up_users(tmp_path: Path) -> None:
         ({"profile": {"u": ["a"]}, "zipf": 1}, "zipf is for made-up users"),
         ({"profile": {"u": []}}, "profile has no rows"),
         ({"users": 10, "items_per_user": 3, "mechanisms": ["magic"]}, "is not one of"),
-        ({"users": 10, "items_per_user": 3, "alpha": 3.0}, "sieve has no option alpha"),
+        ({"users": 10, "items_per_user": 3, "alpha": 3.0}, "no mechanism was named, and sieve"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:no row has both")
