@@ -97,7 +97,7 @@ def made_up_prior(n_items: int = 200_000) -> Prior:
 def sets(shared: Path | None, part: float) -> Iterator[tuple[str, Data]]:
     """All sets with their names; of made-up users only this part."""
     key, prior = Key.from_insecure_seed(0), made_up_prior()
-    options: dict[str, Any] = {"user": "user", "item": "item", "count": None, "key": key}
+    options: dict[str, Any] = {"user": "user", "item": "item", "repeats": None, "key": key}
     if shared is not None:
         for name, short in SHARED.items():
             words = read_prior(shared / WORDS) if name in TEXTS else None
