@@ -144,7 +144,7 @@ def release(
     Cost
     ----
     Two shuffles for each round of users and items: one round for count-* and weighted-*, two for
-    reroute, four for bits, `rounds` for sips and sieve; three shuffles for each round of bits if it
+    reroute, `rounds` for bits, sips and sieve; three shuffles for each round of bits if it
     estimates the number of items per user. Each carries about 4 bytes a pair, and some for each
     distinct item of a partition. Released items alone come back to the driver.
 

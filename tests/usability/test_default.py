@@ -25,7 +25,9 @@ VISITS = {f"u{user}": ["bread", f"own {user}"] for user in range(3000)}
 # Options without a mechanism
 
 
-@pytest.mark.parametrize("typed", [("--rounds", "10"), ("--max-items", "5")], ids=str)
+@pytest.mark.parametrize(
+    "typed", [("--rounds", "10"), ("--rounds", "1"), ("--max-items", "5")], ids=str
+)
 def test_an_option_that_means_sieve_is_told_to_mean_sieve(
     run: Run,  # noqa: F811
     tmp_path: Path,
@@ -45,7 +47,12 @@ def test_an_option_that_means_sieve_is_told_to_mean_sieve(
 
 @pytest.mark.parametrize(
     "typed",
-    [(), ("--mechanism", "sieve", "--rounds", "10"), ("--expected-items-per-user", "9")],
+    [
+        (),
+        ("--mechanism", "sieve", "--rounds", "10"),
+        ("--mechanism", "bits", "--rounds", "1"),
+        ("--expected-items-per-user", "9"),
+    ],
     ids=str,
 )
 def test_who_gets_what_was_meant_is_told_nothing(run: Run, typed: tuple[str, ...]) -> None:  # noqa: F811
@@ -84,6 +91,8 @@ def test_help_says_what_is_taken_by_default(run: Run) -> None:  # noqa: F811
     assert "Default every mechanism that has a guarantee" in told["audit"]
     for text in told.values():
         assert "order scarce of greedy needs it, and auto chooses by it" in text
+        assert "In bits: how often an item has a coin: 4 times, or once" in text
+        assert text.count("In bits:") == 1
 
 
 # Options of auto

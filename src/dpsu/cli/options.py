@@ -44,16 +44,21 @@ class Words(click.Choice):  # type: ignore[type-arg]
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag: what it does, and which mechanisms have it, with which default."""
+    """A flag: what it does, and which mechanisms have it, with which default.
+
+    In a few mechanisms it does something else, which `elsewhere` says.
+    """
 
     name: str
     option: Option
     owners: tuple[tuple[str, str], ...] = ()
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
     @property
     def help(self) -> str:
         """The help of the option, its bounds, who has it, and which default."""
-        parts = (self.option.help, self.option.bounds, self._having, self._defaults)
+        other = " ".join(f"In {name}: {told[0].lower()}{told[1:]}" for name, told in self.elsewhere)
+        parts = (self.option.help, self.option.bounds, other, self._having, self._defaults)
         return " ".join(part for part in parts if part)
 
     @property
@@ -100,8 +105,12 @@ def flags_of(*kinds: type) -> list[Flag]:
         for field, option in options_of(kind).items():
             name = option.name or field
             known = found.get(name, Flag(name, option))
-            owners = () if owner is None else ((owner, option.shown_default),)
-            found[name] = Flag(name, known.option, (*known.owners, *owners))
+            owners, other = known.owners, known.elsewhere
+            if owner is not None:
+                owners = (*owners, (owner, option.shown_default))
+                if option.help != known.option.help:
+                    other = (*other, (owner, option.help))
+            found[name] = Flag(name, known.option, owners, other)
     return list(found.values())
 
 
