@@ -94,7 +94,19 @@ class Flag:
         kind: Any = {int: int, float: float}.get(option.kind, str)
         if option.choices:
             kind = Words(option.choices)
+        if option.several:
+            # What was not typed is None here, too, and one name is a text as for other flags.
+            return click.option(
+                spelled, self.name, type=kind, multiple=True, default=None, callback=_one_or_more,
+                help=self.help,
+            )  # fmt: skip
         return click.option(spelled, self.name, type=kind, help=self.help)
+
+
+def _one_or_more(context: click.Context, flag: click.Parameter, typed: Any) -> Any:
+    if not typed:
+        return None
+    return typed[0] if len(typed) == 1 else tuple(typed)
 
 
 def flags_of(*kinds: type) -> list[Flag]:

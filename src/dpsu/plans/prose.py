@@ -42,7 +42,7 @@ def guarantee(plan: Plan) -> str:
         return "NO GUARANTEE: this mechanism is not differentially private as published."
     return (
         f"({at_least(plan.privacy.epsilon)}, {at_least(plan.privacy.delta)})-differential privacy "
-        f"for adding or removing any one {plan.user.columns!r} with all of their rows."
+        f"for adding or removing any one {plan.user.person} with all of their rows."
     )
 
 
@@ -55,8 +55,8 @@ def at_least(number: float) -> str:
 def promises(plan: Plan) -> list[str]:
     """What a plan asks its caller to promise, in sentences."""
     listed = [
-        f"one person is one value of {plan.user.columns!r}, in all rows",
-        f"whether {plan.item.columns!r} is text or integers is no secret"
+        plan.user.promise,
+        f"of which type {plan.item.name!r} is, such as text or integers, is no secret"
         if plan.text is None
         else "the tokenizer looks at one text at a time and at nothing else",
         "files and tables are not damaged (a run that finds otherwise refuses; with `strict` also "
