@@ -60,7 +60,7 @@ def made_up_sets() -> dict[str, Pairs]:
 def released(bits: BitsRounds, pairs: Pairs, plan: dpsu.Plan, seed: int) -> int:
     """Number of items, by these rounds."""
     changed = replace(plan, design=replace(plan.design, selection=bits))
-    return len(local.select_items(changed, pairs, Key.from_insecure_seed(seed)))
+    return len(local.select_items(changed, pairs, Key.from_insecure_seed(seed))[1])
 
 
 def true_means(
@@ -92,7 +92,7 @@ def main() -> None:
             bits = plan.selection
             assert isinstance(bits, BitsRounds)
             means, best = true_means(bits, pairs, plan, 1)
-            found = [len(local.select_items(paid, pairs, Key.from_insecure_seed(1)))]
+            found = [len(local.select_items(paid, pairs, Key.from_insecure_seed(1))[1])]
             for rule in RULES.values():
                 caps = tuple(nearest_cap(max(1.0, size * part)) for part in rule)
                 found.append(released(replace(bits, caps=caps), pairs, plan, 1))

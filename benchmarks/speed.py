@@ -3,6 +3,7 @@
     python benchmarks/speed.py S M            ours against DuckDB and Polars, table and JSON
     python benchmarks/speed.py M --format csv the same from CSV
     python benchmarks/speed.py XL --engines policy-gaussian   one of them alone
+    python benchmarks/speed.py M L --before TREE   with the default of an older tree beside ours
 
 Every measurement is a process of its own that does the work three times and reports the better of
 the last two (warm) beside the first (cold: page cache and loading of compiled kernels included).
@@ -42,10 +43,11 @@ EXPLANATION = """\
 What a private release costs, from the Parquet file to the written result, beside the query that
 everyone runs without thinking and that is not private: `SELECT item, COUNT(DISTINCT user) FROM t
 GROUP BY item` in DuckDB and in Polars. Made by `make bench` and `python benchmarks/speed.py L XL`:
-epsilon 3, delta e^-10, at most 100 items per user (greedy: all; sieve: 3000 scouted and 300 decided
-on, in 14 rounds as it then had by default, or in 6; today it has 20). Machines are noisy: read
-ratios, and read them as one run. *Cold* is the first call in a process, which loads the compiled
-kernels.
+epsilon 3, delta e^-10, at most 100 items per user (greedy and bits: all; sieve: 3000 scouted and
+300 decided on, in 20 rounds or in 6). *Default* names no mechanism: an estimate chooses, and takes
+sieve here; *default before* is `sieve` with 14 rounds, which was the default of an older version.
+Machines are noisy: read ratios, and read them as one run. *Cold* is the first call in a process,
+which loads the compiled kernels.
 
 Our aim is at most 1.0 times the faster of the two, in time and in memory, from Parquet. It is met
 at 8 million rows and more; below half a million the fixed costs of a call show, and memory is that
@@ -57,9 +59,20 @@ not fit in 60 % of the 23 GB that were available went to disk.
 ![Seconds and peak memory against rows](../images/speed.svg)"""
 BASELINES = ["duckdb", "polars"]
 OURS = [
-    "count-gaussian", "weighted-gaussian", "weighted-laplace", "policy-gaussian", "policy-laplace",
-    "greedy", "reroute", "sips", "sieve-6", "sieve",
-]  # fmt: skip
+    "count-gaussian",
+    "weighted-gaussian",
+    "weighted-laplace",
+    "policy-gaussian",
+    "policy-laplace",
+    "greedy",
+    "reroute",
+    "sips",
+    "sieve-6",
+    "sieve",
+    "bits",
+    "default",
+]
+BEFORE = "default before"  # fmt: skip
 
 
 def make(size: str, format_: str, folder: Path, seed: int = 1) -> Path:
@@ -133,13 +146,15 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
     import dpsu.engines.local
 
     mechanism, _, rounds = engine.partition("-") if engine == "sieve-6" else (engine, "", "")
-    options: dict[str, Any] = {"rounds": int(rounds)} if rounds else {}
-    if mechanism not in ("greedy", "sieve"):
-        options["max_items"] = 100
-    chosen = dpsu.mechanism(mechanism, **options)
+    named: dict[str, Any] = {}
+    if engine not in ("default", BEFORE):
+        options: dict[str, Any] = {"rounds": int(rounds)} if rounds else {}
+        if mechanism not in ("greedy", "sieve", "bits"):
+            options["max_items"] = 100
+        named["mechanism"] = dpsu.mechanism(mechanism, **options)
 
     def released() -> None:
-        found = dpsu.release(path, epsilon=3, delta=math.exp(-10), mechanism=chosen)
+        found = dpsu.release(path, epsilon=3, delta=math.exp(-10), **named)
         found.write(out)
 
     return released
@@ -172,24 +187,27 @@ def _peak() -> float:
     return sum(resource.getrusage(one).ru_maxrss for one in who) * 1024 / 1e6
 
 
-def in_a_process(engine: str, path: Path) -> dict[str, float]:
+def in_a_process(engine: str, path: Path, before: Path | None = None) -> dict[str, float]:
     """Measure in a fresh process, so that peaks of memory do not mix."""
+    older = {"PYTHONPATH": str(before / "src")} if before is not None and engine == BEFORE else {}
     done = subprocess.run(
         [sys.executable, __file__, "--measure", engine, str(path)],
-        capture_output=True, text=True, check=True,
+        capture_output=True, text=True, check=True, env=os.environ | older,
     )  # fmt: skip
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def compare(size: str, format_: str, folder: Path, engines: list[str]) -> dict[str, Any]:
+def compare(
+    size: str, format_: str, folder: Path, engines: list[str], before: Path | None = None
+) -> dict[str, Any]:
     """All engines on one data set."""
     path = make(size, format_, folder)
     rows = _rows(path)
     found = {}
     for engine in engines:
         print(f"{size} {format_}: {engine} ...", file=sys.stderr, flush=True)
-        found[engine] = in_a_process(engine, path)
+        found[engine] = in_a_process(engine, path, before)
     return {"size": size, "format": format_, "rows": rows, "engines": found}
 
 
@@ -236,6 +254,7 @@ def main() -> None:
     parser.add_argument("sizes", nargs="*", metavar="SIZE", help=f"of {', '.join(SIZES)}")
     parser.add_argument("--format", choices=["parquet", "csv", "jsonl"], default="parquet")
     parser.add_argument("--engines", nargs="+", choices=[*BASELINES, *OURS], metavar="ENGINE")
+    parser.add_argument("--before", type=Path, metavar="TREE", help="an older tree of sources")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsu-speed")
     parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "FILE"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -246,8 +265,9 @@ def main() -> None:
         parser.error(f"name sizes of {', '.join(SIZES)}")
     chosen.data.mkdir(parents=True, exist_ok=True)
     engines = chosen.engines or [*BASELINES, *OURS]
+    engines += [BEFORE] if chosen.before is not None else []
     for size in chosen.sizes:
-        result = compare(size, chosen.format, chosen.data, engines)
+        result = compare(size, chosen.format, chosen.data, engines, chosen.before)
         result |= {
             "date": datetime.now(UTC).date().isoformat(),
             "machine": {"cores": os.cpu_count(), "system": platform.platform()},

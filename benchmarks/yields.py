@@ -99,7 +99,7 @@ outputs only held items could release in expectation; *missing* is the part of a
 (words of texts, else pairs) that belong to items not released. *Missed* is, of the items that three
 times as many users hold as are typically needed, the part that is not released; what is typically
 needed are the holders of the item whose rank is the number of released items; "-" stands where
-nobody counted. "paper" is as published, everything else is calibrated by us. Rows with a number are
+there is none. "paper" is as published, everything else is calibrated by us. Rows with a number are
 for that many items per user: the best of them is known only after the fact, and choosing it by
 looking is not private. The prior is the words of public Reddit posts. With hints, `auto` and `bits`
 get the numbers of users and of items per user to one digit; otherwise `auto` pays 1 %
@@ -149,7 +149,8 @@ def _missed(measured: dict[str, Any]) -> str:
     if not measured.get("common"):
         return "-"
     part = 1000.0 * measured["missed"] / measured["common"]
-    return f"{part:.2g} ‰" if part else "0"
+    shown = f"{part:.0f}" if part >= 10 else f"{part:.2g}"
+    return f"{shown} ‰" if part else "0"
 
 
 def published(sizes: dict[str, Any]) -> float:

@@ -37,10 +37,12 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "cli.md": _command_line(),
         DOCS / "figures" / "speed.md": _speed(),
         DOCS / "figures" / "yields.md": _yields(),
+        DOCS / "figures" / "counts.md": _counts(),
         DOCS / "figures" / "text.md": _texts(),
         DOCS / "figures" / "papers.md": _papers(),
         DOCS / "guides" / "spark.md": _spark(),
         DOCS / "guides" / "forecast.md": _forecast(),
+        DOCS / "explanation" / "how-it-works.md": _tried(),
         DOCS / "figures" / "audit.md": _audit(),
         DOCS / "figures" / "reliability.md": _reliability(),
         ROOT / "mkdocs.yml": _navigation(),
@@ -85,10 +87,19 @@ def _speed() -> str:
 
 
 def _yields() -> str:
-    from benchmarks import yields
+    from benchmarks import choosing, yields
 
-    found = json.loads(yields.RESULTS.read_text("utf-8"))
-    return f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n"
+    found, chosen = (json.loads(each.RESULTS.read_text("utf-8")) for each in (yields, choosing))
+    return (
+        f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n\n{choosing.section(chosen)}\n"
+    )
+
+
+def _counts() -> str:
+    from benchmarks import counts
+
+    found = json.loads(counts.RESULTS.read_text("utf-8"))
+    return f"# Noisy counts\n\n{counts.EXPLANATION}\n{counts.tables(found)}\n"
 
 
 def _texts() -> str:
@@ -120,6 +131,13 @@ def _forecast() -> str:
 
     result = json.loads(forecasts.RESULTS.read_text("utf-8"))
     return _filled("guides/forecast.md", {"measured": forecasts.table(result)})
+
+
+def _tried() -> str:
+    from benchmarks import bits_experiments
+
+    result = json.loads(bits_experiments.RESULTS.read_text("utf-8"))
+    return _filled("explanation/how-it-works.md", {"tried": bits_experiments.table(result)})
 
 
 def _audit() -> str:

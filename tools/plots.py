@@ -111,7 +111,7 @@ def plot_yields(path: Path) -> None:
     found = json.loads(yields.RESULTS.read_text("utf-8"))
     shown = {
         "policy-gaussian 100": "#aaaaaa", "sips": "#88aadd", "greedy": "#88cc88",
-        "sieve, 6 rounds": "#ee9999", "sieve": "#d62728", "auto, hints": "#7f1d1d",
+        "bits": "#ee9999", "sieve": "#d62728", "auto": "#7f1d1d",
     }  # fmt: skip
     figure, axes = plt.subplots(2, 1, figsize=(6, 7.6), layout="constrained", sharex=True)
     for axis, privacy in zip(axes, yields.PRIVACY, strict=True):

@@ -174,7 +174,8 @@ def audit(
     trials : int
         Copies of each small database with the user, and as many without.
     error : float
-        Chance of a false alarm in one scenario.
+        Chance of a false alarm in one scenario, over all directions. There are up to nine scenarios
+        for each mechanism that is tested.
     progress : bool or callable, optional
         True shows a progress bar, in a terminal or a notebook. A function is called with the number
         of releases done and of all releases.
@@ -367,8 +368,9 @@ def _judge(
                 trials,
             )
         ]
+    # One alarm in any direction is an alarm in this scenario: they share the chance of a false one.
     return [
-        _direction(scenario, (present, absent), direction, chosen, error)
+        _direction(scenario, (present, absent), direction, chosen, error / len(DIRECTIONS))
         for direction in DIRECTIONS
     ]
 

@@ -81,8 +81,13 @@ def _in_python(name: str, value: object) -> str:
     return name if value is ... else f"{name}={shown(value)}"
 
 
+def spelled_in_the_shell(name: str) -> str:
+    """An option as it is typed in the shell."""
+    return "--" + name.replace("_", "-")
+
+
 def _in_the_shell(name: str, value: object) -> str:
-    flag = "--" + name.replace("_", "-")
+    flag = spelled_in_the_shell(name)
     if value is ... or value is True:
         return flag
     return f"{flag} {value if isinstance(value, str) and value.isprintable() else shown(value)}"

@@ -25,6 +25,8 @@ OWNERS: list[type] = []
 # Where several objects have an option, the first of these stands for them: an option without a
 # mechanism means one of these.
 USUAL = ("sieve", "auto")
+# Of those that have a prior, greedy needs nothing else to make use of it.
+ALONE = {"prior": "greedy"}
 LONGEST_SHOWN = 40
 NEAR = 0.55
 # What `dpsu.plan` takes, known once it is defined.
@@ -116,7 +118,8 @@ def _place_in_plan(owner: type) -> str:
 def _owner(name: str) -> type | None:
     """The object that has this option; the usual one, if several have it."""
     having = _having(name)
-    usual = [each for best in USUAL for each in having if getattr(each, "name", None) == best]
+    first = (ALONE[name], *USUAL) if name in ALONE else USUAL
+    usual = [each for best in first for each in having if getattr(each, "name", None) == best]
     return next(iter((*usual, *having)), None)
 
 

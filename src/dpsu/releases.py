@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, warn
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
@@ -219,6 +219,13 @@ def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, 
             "its candidates"
         )
     plan.refuse_other_design()
+    if plan.hints is not None and plan.hints.epsilon:
+        warn(
+            "an estimate of an earlier run chose this plan, and none is made now: epsilon "
+            f"{plan.hints.epsilon:.4g} is set aside for it, and not spent. Give the plan that was "
+            "approved (Release.approved) to have a mechanism chosen for these data, or give this "
+            "one all of epsilon: dpsu.plan(..., mechanism=plan.mechanism)"
+        )
     return with_public_data(plan, prior=prior, public_items=public_items, item=item)
 
 

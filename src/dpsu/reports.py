@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from dpsu._version import __version__
-from dpsu.plans.prose import guarantee, plan_text, promises, proofs
+from dpsu.plans.prose import estimates, guarantee, plan_text, promises, proofs
 from dpsu.showing.markup import alert, block, paragraph, short, table
 
 if TYPE_CHECKING:
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from dpsu.results import Release
 
 PREVIEW = 10
+CHOSEN_BEFORE = (
+    "An earlier run chose this plan. Nothing was estimated in this one: what the plan sets aside "
+    "for an estimate is charged, and not spent."
+)
 
 
 def summary(release: Release) -> str:
@@ -44,12 +48,18 @@ def release_text(release: Release) -> str:
     text = [f"{len(release):,} items released{among}, by dpsu {__version__}."]
     run = release.run
     where = "" if run.dataset is None else f", charged to dataset {run.dataset!r}"
-    text.append(f"Run {run.id} of {run.time}, by plan {release.plan_hash}{where}.")
+    by = "plan" if release.approved is None else "the approved plan"
+    text.append(f"Run {run.id} of {run.time}, by {by} {release.plan_hash}{where}.")
+    if release.approved is not None:
+        text.append(f"It chose the plan {release.plan.hash}, which is shown here.")
+    elif estimates(release.plan):
+        text.append(CHOSEN_BEFORE)
     if release.prior_share is not None:
         text.append(f"The prior knew {release.prior_share:.1%} of them.")
     if not len(release):
         text.append(_nothing(release.plan))
-    return "\n".join([*text, plan_text(release.plan)])
+    called = "plan" if release.approved is None else "chosen plan"
+    return "\n".join([*text, plan_text(release.plan, called)])
 
 
 def release_html(release: Release) -> str:
@@ -67,8 +77,14 @@ def release_html(release: Release) -> str:
     if len(release) > PREVIEW:
         parts.append(paragraph(f"… and {len(release) - PREVIEW:,} more"))
     if counts and release.counts_error is not None:
-        text = f"{release.counts_name}: noisy numbers of users, standard error "
-        parts.append(paragraph(f"{text}{release.counts_error:.4g}"))
+        assert release.plan.noisy_counts is not None
+        parts.append(
+            paragraph(
+                f"{release.counts_name}: noisy numbers of users, standard error "
+                f"{release.counts_error:.4g}; too low where users hold more than "
+                f"{release.plan.noisy_counts.max_items:,} of these items"
+            )
+        )
     return block(*parts)
 
 
@@ -78,6 +94,7 @@ def release_json(release: Release) -> str:
         "dpsu": __version__,
         "run": vars(release.run),
         "plan_hash": release.plan_hash,
+        "chosen_plan_hash": None if release.approved is None else release.plan.hash,
         "released": len(release),
         "prior_share": release.prior_share,
         "private": release.private,

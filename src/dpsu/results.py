@@ -142,7 +142,7 @@ class Release:
         """Standard error of every noisy count; None without counts.
 
         It is that of the noise. A user with more released items than `plan.counts.max_items`
-        counts for a sample of them only, so that counts of common items may also be too low.
+        counts less than 1 for each of them, so that counts may also be too low.
         """
         return None if self.plan.noisy_counts is None else self.plan.noisy_counts.standard_error
 

@@ -113,13 +113,14 @@ def release(
     ----------
     df : pyspark.sql.DataFrame
         One row for each user and item, in a session of one's own or over Spark Connect. It is read
-        once, or once more for `counts` and to count rows; it must not change meanwhile.
+        once, or once more for `counts`, for the estimate of Auto and to count rows; it must not
+        change meanwhile.
     plan : Plan, optional
         As for :func:`dpsu.release`; the same plan runs there and here.
     mechanism : str or Mechanism, optional
-        Auto (default, among sieve and bits), Sieve, Bits, Sips, Reroute, WeightedGaussian,
-        WeightedLaplace, CountGaussian or CountLaplace. Mechanisms whose users act one after the
-        other are refused.
+        Auto (default, among count-laplace, sieve and bits), Sieve, Bits, Sips, Reroute,
+        WeightedGaussian, WeightedLaplace, CountGaussian or CountLaplace. Mechanisms whose users act
+        one after the other are refused.
     partitions : int, optional
         In how many partitions users and items are grouped; one for a million rows by default, for
         which rows are counted first. The release does not depend on it.
@@ -144,7 +145,7 @@ def release(
     Cost
     ----
     Two shuffles for each round of users and items: one round for count-* and weighted-*, two for
-    reroute, four for bits, `rounds` for sips and sieve; three shuffles for each round of bits if it
+    reroute, `rounds` for bits, sips and sieve; three shuffles for each round of bits if it
     estimates the number of items per user. Each carries about 4 bytes a pair, and some for each
     distinct item of a partition. Released items alone come back to the driver.
 

@@ -48,7 +48,7 @@ def usual(kind: type[Mechanism]) -> Mechanism:
 
 def small(kind: type[Mechanism]) -> Mechanism:
     """A mechanism that cuts off what users hold, so that it has to choose among their items."""
-    given = {"max_items": 2, "scout_items": 3, "rounds": 3, "among": "parallel"}
+    given = {"max_items": 2, "scout_items": 3, "rounds": 4, "among": "parallel"}
     return kind(**{name: value for name, value in given.items() if name in options_of(kind)})
 
 

@@ -136,3 +136,21 @@ def test_progress_of_an_audit() -> None:
     assert told[-1][0] == told[-1][1]
     assert [now for now, _ in told] == sorted(now for now, _ in told)
     json.dumps(told)
+
+
+def test_directions_share_the_chance_of_a_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All bounds of a scenario together are wrong with no more than the stated probability."""
+    spent: list[float] = []
+
+    bound = binomial.lower_bound
+
+    def noted(hits: int, trials: int, error: float) -> float:
+        spent.append(error)
+        return bound(hits, trials, error)
+
+    # The upper bound is a lower one, of what did not happen.
+    monkeypatch.setattr(binomial, "lower_bound", noted)
+    plan = dpsu.plan(epsilon=1, delta=0.05, mechanism="weighted-laplace")
+    result = dpsu.audit(plan, trials=4000, error=1e-3)
+    scenarios = {finding.scenario for finding in result.findings}
+    assert sum(spent) == pytest.approx(1e-3 * len(scenarios))

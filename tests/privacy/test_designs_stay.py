@@ -21,9 +21,7 @@ from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.plan import Plan
 from dpsu.plans.shares import Selected
-from dpsu.policies import policy_to_dict
-from dpsu.privacy.curves import curve_to_dict
-from dpsu.rounds import rounds_to_dict
+from dpsu.plans.written import described
 from dpsu.selection import repetition
 from tests.support import flat
 
@@ -71,9 +69,9 @@ def numbers_of(plan: Plan) -> dict[str, Any]:
         # The whole pays for repeated runs at once; the table has the split of one run.
         "delta": _plain(plan.design.delta_split if repeated else plan.delta_split),
         "selection": (
-            [_plain(policy_to_dict(chosen.policy)), _plain(curve_to_dict(chosen.curve))]
+            [_plain(described(chosen.policy)), _plain(described(chosen.curve))]
             if isinstance(chosen, OneShot)
-            else [_plain(rounds_to_dict(plan.design.selection))]
+            else [_plain(described(plan.design.selection))]
         ),
         "counts": None
         if noisy is None

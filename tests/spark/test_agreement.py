@@ -93,6 +93,18 @@ def test_the_default_agrees(spark: SparkSession) -> None:
     assert len(both(spark.createDataFrame(table), table, 8)) > 3
 
 
+def test_one_item_each_is_counted_at_once(spark: SparkSession) -> None:
+    """Users with one item each are seen by the estimate, here and there."""
+    # Two rows a user: a row for each would be taken for a wrong column of users.
+    users = np.repeat(np.arange(3000), 2)
+    table = pa.table({"user": users, "item": users % 40})
+    made = both(spark.createDataFrame(table), table, 9)
+    assert made.plan.mechanism == dpsu.CountLaplace(max_items=1)
+    assert made.plan.hints is not None
+    assert made.plan.hints.epsilon > 0
+    assert len(made) == 40
+
+
 @pytest.mark.parametrize(
     "options",
     [

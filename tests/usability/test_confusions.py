@@ -291,13 +291,13 @@ def test_an_option_of_another_mechanism_is_told_whose_it_is() -> None:
     refused(
         lambda: dpsu.mechanism("greedy", rounds=3),
         "greedy has no option rounds",
-        "sips, sieve have",
+        "sips, sieve, bits have",
     )
 
 
 def test_an_option_of_another_class_is_told_whose_it_is() -> None:
     make: Any = dpsu.Greedy
-    refused(lambda: make(rounds=3), "sips, sieve have")
+    refused(lambda: make(rounds=3), "sips, sieve, bits have")
 
 
 def test_objects_in_the_wrong_place_are_told_theirs() -> None:

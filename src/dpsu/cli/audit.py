@@ -27,7 +27,7 @@ SMALL_SETS = 10
 @click.command("audit")
 @click.option("--epsilon", type=float, default=1.0, show_default=True)
 @click.option("--delta", type=float, default=0.05, show_default=True, help="Inflated, to be seen.")
-@mechanism_options
+@mechanism_options("every mechanism that has a guarantee, and so all that auto chooses from")
 @click.option("--trials", type=int, default=100_000, show_default=True)
 @click.option("--markdown", type=click.Path(path_type=Path), help="Write the table to this file.")
 def audit_command(

@@ -11,6 +11,7 @@ import click
 from dpsu.cli.charges import parse_budget
 from dpsu.cli.interrupts import COMPLETE, stage
 from dpsu.cli.streams import printed, shown
+from dpsu.ledger.accounting import delta_text
 from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.prose import ACCOUNT_PROMISES, short_run, utc
 
@@ -31,6 +32,17 @@ HEAD = ("entry", "started (UTC)", "run", "mechanism", "epsilon", "delta", "Gauss
     "--set-budget", metavar="E,D", help="Change the budget of --dataset; the old one is kept too."
 )
 @click.option(
+    "--add",
+    metavar="WHAT",
+    help="Charge --dataset for what other software is about to spend: what it is, in words.",
+)
+@click.option(
+    "--cost",
+    metavar="E,D",
+    help="With --add: its epsilon and delta, for adding or removing one user; delta may be 0.",
+)
+@click.option("--budget", metavar="E,D", help="With --add: the budget of a new --dataset.")
+@click.option(
     "--expect-head",
     metavar="HASH",
     help="Fail unless this head, printed earlier and kept elsewhere, is among the entries' hashes.",
@@ -40,6 +52,9 @@ def ledger_command(
     dataset: str | None,
     as_json: bool,
     set_budget: str | None,
+    add: str | None,
+    cost: str | None,
+    budget: str | None,
     expect_head: str | None,
 ) -> None:
     """Show what releases recorded in FILE have cost their datasets, and what is left.
@@ -55,6 +70,16 @@ def ledger_command(
         kept.read(expected_head=expect_head)
         kept.set_budget(dataset, parse_budget("--set-budget", set_budget))
         stage.outputs["the new budget in the ledger"] = COMPLETE
+    if add is None and (cost is not None or budget is not None):
+        raise click.UsageError("--cost and --budget go with --add")
+    if add is not None:
+        if dataset is None or cost is None:
+            raise click.UsageError("--add needs --dataset and --cost")
+        if expect_head is not None:
+            kept.read(expected_head=expect_head)
+        allowed = None if budget is None else parse_budget("--budget", budget)
+        kept.add(dataset, add, parse_budget("--cost", cost), budget=allowed)
+        stage.outputs["the charge in the ledger"] = COMPLETE
     # One look at the file: head and accounts belong together.
     book = kept.read(expected_head=expect_head)
     names = book.datasets() if dataset is None else [dataset]
@@ -85,7 +110,7 @@ def _show(account: Account, console: Console) -> None:
             Text(short_run(entry)),
             Text(entry.mechanism),
             f"{price.epsilon:g}",
-            f"{price.delta:g}",
+            delta_text(price.delta),
             "no" if entry.cost.shift is None else "yes",
             Text(_state(entry)),
         )

@@ -14,14 +14,15 @@ from typing import Any
 
 import click
 
-from dpsu.errors import ParameterError
+from dpsu.cli.streams import to_stderr
+from dpsu.errors import ParameterError, spelled_in_the_shell
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.formats import FORMATS, TABLE
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import Option, did_you_mean, options_of
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import MECHANISMS, Auto, Mechanism, NGrams, Sieve
-from dpsu.plans.mechanisms.base import no_such_option
+from dpsu.plans.mechanisms.base import no_such_option, none_was_named
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import plan, with_public_data
 
@@ -43,16 +44,21 @@ class Words(click.Choice):  # type: ignore[type-arg]
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag: what it does, and which mechanisms have it, with which default."""
+    """A flag: what it does, and which mechanisms have it, with which default.
+
+    In a few mechanisms it does something else, which `elsewhere` says.
+    """
 
     name: str
     option: Option
     owners: tuple[tuple[str, str], ...] = ()
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
     @property
     def help(self) -> str:
         """The help of the option, its bounds, who has it, and which default."""
-        parts = (self.option.help, self.option.bounds, self._having, self._defaults)
+        other = " ".join(f"In {name}: {told[0].lower()}{told[1:]}" for name, told in self.elsewhere)
+        parts = (self.option.help, self.option.bounds, other, self._having, self._defaults)
         return " ".join(part for part in parts if part)
 
     @property
@@ -111,8 +117,12 @@ def flags_of(*kinds: type) -> list[Flag]:
         for field, option in options_of(kind).items():
             name = option.name or field
             known = found.get(name, Flag(name, option))
-            owners = () if owner is None else ((owner, option.shown_default),)
-            found[name] = Flag(name, known.option, (*known.owners, *owners))
+            owners, other = known.owners, known.elsewhere
+            if owner is not None:
+                owners = (*owners, (owner, option.shown_default))
+                if option.help != known.option.help:
+                    other = (*other, (owner, option.help))
+            found[name] = Flag(name, known.option, owners, other)
     return list(found.values())
 
 
@@ -148,15 +158,16 @@ def column_options(command: Command) -> Command:
     return added(command, (flag.made() for flag in flags_of(Users, Items, Tokens)))
 
 
-def mechanism_options(command: Command) -> Command:
-    """The mechanism, and all options of all of them."""
+def mechanism_options(
+    default: str = "auto, or sieve where an option is given that auto lacks",
+) -> Callable[[Command], Command]:
+    """The mechanism, and all options of all of them; `default` says what is taken without one."""
     named = click.option(
         "--mechanism",
         type=Words(list(MECHANISMS)),
-        help="How items are chosen; see `dpsu mechanisms`. Default auto, or sieve where an option "
-        "is given that auto lacks.",
+        help=f"How items are chosen; see `dpsu mechanisms`. Default {default}.",
     )
-    return added(command, (named, *(flag.made() for flag in mechanism_flags())))
+    return lambda command: added(command, (named, *(flag.made() for flag in mechanism_flags())))
 
 
 def plan_options(command: Command) -> Command:
@@ -177,7 +188,7 @@ def plan_options(command: Command) -> Command:
         ),
         click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests."),
     )
-    return promise_options(column_options(mechanism_options(added(command, more))))
+    return promise_options(column_options(mechanism_options()(added(command, more))))
 
 
 def plan_file_option(command: Command) -> Command:
@@ -209,10 +220,11 @@ def plan_names() -> list[str]:
     return list(dict.fromkeys([*signature(plan).parameters, *(flag.name for flag in made)]))
 
 
-def planned(flags: Flags, file: Path | None = None) -> dict[str, Any]:
+def planned(flags: Flags, file: Path | None = None, *, quiet: bool = False) -> dict[str, Any]:
     """Arguments of :func:`dpsu.release`: the plan in a file, or what flags say for one.
 
-    What was typed for them is taken out of `flags`.
+    What was typed for them is taken out of `flags`. People who named no mechanism, and do not get
+    the default, are told so, unless they want it `quiet`.
     """
     typed = take(flags, plan_names())
     if file is not None:
@@ -224,7 +236,11 @@ def planned(flags: Flags, file: Path | None = None) -> dict[str, Any]:
         raise click.UsageError("--mechanism ngrams needs texts: name their column with --text")
     beside = take(typed, ("epsilon", "delta", "public_items", "insecure_seed"))
     made = {"user": users_of(typed), "item": items_of(typed), "counts": _counts(typed)}
-    return beside | made | {"mechanism": mechanism_of(typed)}
+    told = _why_not_auto(typed)
+    mechanism = mechanism_of(typed)
+    if told is not None and not quiet:
+        to_stderr(told)
+    return beside | made | {"mechanism": mechanism}
 
 
 def _plan_in(file: Path, typed: Flags) -> Plan:
@@ -291,13 +307,34 @@ def mechanism_of(typed: Flags) -> Mechanism | None:
     name = typed.pop("mechanism", None)
     if name is None and not typed:
         return None
-    own = {option.name or field for field, option in options_of(Auto).items()}
-    unnamed = Auto if own.issuperset(typed) else Sieve
+    unnamed = Sieve if _not_of_auto(typed) else Auto
     kind = unnamed if name is None else MECHANISMS[name]
+    wanted = list(typed)
     options = _build(kind, typed)
     for left in typed:
+        if name is None:
+            raise none_was_named(kind.name, left, wanted)
         raise no_such_option(kind.name, left)
     return kind(**options)
+
+
+def _not_of_auto(typed: Flags) -> list[str]:
+    """What was typed for a mechanism and is no option of auto."""
+    own = {option.name or field for field, option in options_of(Auto).items()}
+    return [name for name in typed if name not in own]
+
+
+def _why_not_auto(typed: Flags) -> str | None:
+    """A line for people who named no mechanism and get another one than the default."""
+    lacking = [] if "mechanism" in typed else _not_of_auto(typed)
+    if not lacking:
+        return None
+    flags = ", ".join(map(spelled_in_the_shell, lacking))
+    verb, it = ("is an option", "it") if len(lacking) == 1 else ("are options", "them")
+    return (
+        f"note: {Sieve.name} and not {Auto.name}, because {flags} {verb} of {Sieve.name}, and "
+        f"{Auto.name} has no such; --mechanism names another that has {it}"
+    )
 
 
 def format_option(command: Command) -> Command:

@@ -15,20 +15,35 @@ from dpsu.cli.results import PAGES, putting, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
 from dpsu.errors import DpsuError
 
-PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
+PROFILE = ("users", "items_per_user", "spread", "zipf", "vocabulary", "profile")
 
 
 @click.command("plan")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Show, or forecast, this plan, written by --json, instead of one made from options.",
+)
 @plan_options
 @click.option("--users", type=int, help="Forecast: expected number of users.")
 @click.option(
     "--items-per-user", type=float, help="Forecast: different items of a user, on average."
 )
 @click.option(
+    "--spread",
+    type=float,
+    help="Forecast: how unequal users are, the mean number of items by that of the user in the "
+    "middle: 1 if all hold equally many, 5 if a few hold most. Default 1.8.",
+)
+@click.option(
     "--zipf", type=float, help="Forecast: exponent of Zipf's law of popularity. Default 1."
 )
 @click.option(
-    "--vocabulary", type=int, help="Forecast: different items that exist. Default 200000."
+    "--vocabulary",
+    type=int,
+    help="Forecast: different items that exist. Default: it grows with users and what they hold.",
 )
 @click.option(
     "--profile",
@@ -42,7 +57,9 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the forecast, as JSON.")
 @click.option("--output", hidden=True)
-def plan_command(as_json: bool, html: Path | None, output: str | None, **options: Any) -> None:
+def plan_command(
+    as_json: bool, html: Path | None, output: str | None, plan_file: Path | None, **options: Any
+) -> None:
     """Show what a release would do and need, without reading any data.
 
     With --users and --items-per-user, or --profile, also forecast how many items come out, for all
@@ -59,15 +76,19 @@ def plan_command(as_json: bool, html: Path | None, output: str | None, **options
             raise click.UsageError(
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
-        made = dpsu.plan(**planned(options))
+        made = _made(options, plan_file)
         to_stdout(f"{made.to_json() if as_json else made}\n")
         return
     writable(
-        [profile["profile"], *(options[name] for name in READ_TOO)],
+        [
+            profile["profile"],
+            None if plan_file is None else str(plan_file),
+            *(options[name] for name in READ_TOO),
+        ],
         {"html": html},
         {"html": PAGES},
     )
-    made = dpsu.plan(**planned(options))
+    made = _made(options, plan_file)
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
         seen = interruptible(lambda: dpsu.forecast(made, **profile, progress=progress))
     if html is not None:
@@ -78,3 +99,10 @@ def plan_command(as_json: bool, html: Path | None, output: str | None, **options
         to_stderr(f"warning: {warning.message}")
     if seen.hopeless:
         raise DpsuError("; ".join(found.text for found in seen.findings if found.stops))
+
+
+def _made(options: dict[str, Any], file: Path | None) -> dpsu.Plan:
+    """The plan in a file, or what options make."""
+    found = planned(options, file)
+    made: dpsu.Plan = dpsu.plan(**found) if file is None else found["plan"]
+    return made

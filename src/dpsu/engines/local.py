@@ -92,7 +92,10 @@ def select_items(
     memory: Memory | None = None,
     progress: Report = lambda name, users: None,
 ) -> tuple[Plan, pa.Array]:
-    """Released items, sorted, in the type of the private items; and the plan that chose them."""
+    """Run a plan on pairs: the released items, sorted, and the plan that chose them.
+
+    Items have the type of the private ones.
+    """
     users, items, held = group_as_planned(
         plan, pairs, key, prior=prior, public=public, memory=memory, progress=progress
     )
@@ -166,22 +169,20 @@ def count(
     """Noisy numbers of holders of the released items, held or not, in their order."""
     assert plan.noisy_counts is not None
     # Items that nobody holds have a count too: 0 and the same noise.
-    counted = holders(plan, pairs, released, key, memory=memory)
-    return integers(counted + plan.noisy_counts.noise(Ids(released), key))
+    sums = counted(plan, pairs, released, memory=memory)
+    return integers(plan.noisy_counts.noisy(sums, Ids(released), key))
 
 
-def holders(
-    plan: Plan, pairs: Pairs, released: pa.Array, key: Key, *, memory: Memory | None = None
+def counted(
+    plan: Plan, pairs: Pairs, released: pa.Array, *, memory: Memory | None = None
 ) -> NDArray[np.int64]:
-    """How many of these users count for each of the released items. PRIVATE."""
+    """What these users count for each of the released items, in units. PRIVATE."""
     assert plan.noisy_counts is not None
     at = pc.index_in(released, value_set=pairs.items.values)
     codes = at.drop_null().to_numpy().astype(np.int64)
     held = arrange(pairs, np.arange(len(pairs.users)), codes, with_repeats=False, memory=memory)
     found = np.zeros(len(released), np.int64)
-    found[at.is_valid().to_numpy(zero_copy_only=False)] = plan.noisy_counts.holders(
-        held, pairs.users, pairs.items.take(codes), key
-    )
+    found[at.is_valid().to_numpy(zero_copy_only=False)] = plan.noisy_counts.sums(held)
     return found
 
 

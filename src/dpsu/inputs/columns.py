@@ -215,7 +215,7 @@ def _other(name: object) -> str:
 
 
 def column_error(message: str, **columns: Any) -> ParameterError:
-    """An error about options that name columns, spelled as they are typed."""
+    """An error about the columns of users and items; options are spelled as they were typed."""
     for purpose, typed in TYPED.items():
         if purpose in columns:
             message = message.replace(f"{{{purpose}}}", f"{{{typed}}}")
@@ -280,7 +280,7 @@ class MissingColumnError(ParameterError):
 
 @contextmanager
 def named_by(plan: object) -> Iterator[None]:
-    """Blame the plan, if there was one before the data, for columns that are missing inside."""
+    """Say in errors about missing columns that the plan named them, if it was made before."""
     try:
         yield
     except MissingColumnError as error:

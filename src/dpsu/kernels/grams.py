@@ -156,7 +156,7 @@ def write_grams(
 
 @njit(cache=True, nogil=True)
 def merge_rows(grams: Int32, row_stops: Int64, rows: Int32, items: Int32, repeats: Int32) -> Any:
-    """Distinct codes of each row and how often they occur there; returns how many.
+    """Distinct n-grams of each text and how often they occur there; returns how many.
 
     `grams` has a row for each length of n-grams. `repeats` may be empty.
     """

@@ -25,16 +25,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import BudgetError, LedgerError, ParameterError, shown
-from dpsu.ledger.accounting import Cost, total
+from dpsu.ledger.accounting import Amount, Cost, delta_text, total
+from dpsu.ledger.elsewhere import charge_elsewhere
 from dpsu.ledger.records import (
     BUDGET,
     CHARGE,
+    DONE,
     LONGEST_NAME,
     UNFINISHED,
     Account,
     Book,
     content_of,
 )
+from dpsu.ledger.ways_out import room_by_sieve
 from dpsu.privacy.guarantee import Privacy
 
 if TYPE_CHECKING:
@@ -176,6 +179,46 @@ class Ledger:
             book.account(name)
             _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
 
+    def add(
+        self,
+        dataset: str,
+        what: str,
+        cost: tuple[float, float],
+        *,
+        budget: tuple[float, float] | None = None,
+    ) -> int:
+        """Charge what other software is about to spend on the same people, or refuse it.
+
+        Call it before the other software reads anything, as a release does. Returns the number of
+        the entry.
+
+        Parameters
+        ----------
+        dataset : str
+            The name under which everything about the same people adds up.
+        what : str
+            What is paid for, such as "OpenDP: sums per key".
+        cost : (float, float)
+            Its epsilon and delta, for adding or removing one user; delta may be 0. It counts by
+            sums, in both accounts.
+        budget : (float, float), optional
+            As in :meth:`dataset`.
+
+        Examples
+        --------
+        >>> import dpsu, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = dpsu.Ledger(pathlib.Path(folder.name) / "ledger.db")
+        >>> number = ledger.add("visits", "OpenDP: sums per key", (1, 0), budget=(3, 1e-5))
+        >>> ledger.account("visits").left.sums.epsilon
+        2.0
+        >>> folder.cleanup()
+        """
+        price, facts = charge_elsewhere(what, cost)
+        number = self.charge(_name(dataset), _budget(budget), price, facts)
+        self._close(number, DONE)
+        return number
+
     def charge(
         self, dataset: str, budget: Privacy | None, cost: Cost, facts: dict[str, Any]
     ) -> int:
@@ -191,7 +234,7 @@ class Ledger:
                     budget=...,
                 )
             if not total([*known.costs, cost]).within(known.budget):
-                raise BudgetError(_refusal(known, cost, self.path))
+                raise BudgetError(_refusal(known, cost, facts["mechanism"], self.path))
             return _append(connection, book, content_of(CHARGE, dataset, **facts))
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
@@ -315,17 +358,20 @@ def _file(path: str | os.PathLike[str]) -> Path:
         raise ParameterError(f"ledger {name!r} is not a valid file name") from None
 
 
-def _refusal(account: Account, cost: Cost, path: Path) -> str:
-    spent, budget, left = account.total, account.budget, account.left.sums
-    together = total([*account.costs, cost])
+def _refusal(account: Account, cost: Cost, mechanism: str, path: Path) -> str:
+    spent, budget, left = account.spent.sums, account.budget, account.left.sums
+    together, instead = total([*account.costs, cost]), room_by_sieve(account, cost, mechanism)
+    delta = float(together.gaussian_delta(budget.epsilon))
+    room = "the Gaussian account has no room either"
+    if delta < 1.0:
+        room = f"at epsilon {budget.epsilon:g} delta would be {delta:.3g} by Gaussian composition"
+    smaller = "" if left.epsilon <= 0.0 or left.delta <= 0.0 else "Give a smaller epsilon and delta"
+    more = f"{_change(path, account.dataset)}, if more may be spent on these people"
     return (
-        f"this release costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
-        f"{account.dataset!r} ({float(spent.epsilon):.6g}, {float(spent.delta):.4g}) is spent and "
-        f"({left.epsilon:.6g}, {left.delta:.4g}) left by sums; "
-        f"at epsilon {budget.epsilon:g} delta would be "
-        f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
-        "was read or charged. Give a smaller epsilon and delta, or, if more may be spent on these "
-        f"people, {_change(path, account.dataset)}"
+        f"this costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
+        f"{account.dataset!r} {_told(spent)} is spent and {_told(left)} left by sums; {room}. "
+        f"Nothing was read or charged. {instead}{smaller + ', or ' if smaller else 'To go on, '}"
+        f"{more}"
     )
 
 
@@ -337,8 +383,8 @@ def _change(path: Path, dataset: str) -> str:
     )
 
 
-def _told(privacy: Privacy) -> str:
-    return f"({privacy.epsilon:g}, {privacy.delta:g})"
+def _told(privacy: Privacy | Amount) -> str:
+    return f"({privacy.epsilon:g}, {delta_text(privacy.delta)})"
 
 
 def _trouble(error: sqlite3.Error) -> str:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpsu.errors import LedgerError
+from dpsu.ledger.accounting import delta_text
 from dpsu.showing.markup import block, bullets, paragraph, table, title
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ ACCOUNT_PROMISES = (
     "file was never lost or replaced by an older copy",
     "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
     "releases showed",
+    "what other software was charged is all of its price for adding or removing one user of these "
+    "ids, and was charged before it read anything",
 )
 WITHOUT_PROMISE = (
     "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "
@@ -53,6 +56,7 @@ def account_text(account: Account) -> str:
         f"spent, Gaussian releases as one: {gaussian} of {budget.epsilon:g}, at delta "
         f"{budget.delta:g}",
         *RULES,
+        *_sums_only(account),
         *_states(account),
     ]
     text += ["You promise that", *(f"  - {promise}" for promise in ACCOUNT_PROMISES)]
@@ -81,7 +85,7 @@ def account_html(account: Account) -> str:
         paragraph(" ".join(RULES)),
         *([paragraph(f"{older:,} older releases, and then")] if older else []),
         *([table(RELEASES_HEAD, map(_release_row, newest), texts=5)] if newest else []),
-        *map(paragraph, _states(account)),
+        *map(paragraph, (*_sums_only(account), *_states(account))),
         bullets("You promise that", [*ACCOUNT_PROMISES, WITHOUT_PROMISE]),
     )
 
@@ -123,13 +127,27 @@ def _set(budget: Privacy) -> str:
 
 
 def _amount(spent: Amount) -> str:
-    return f"epsilon {spent.epsilon:.4g}, delta {spent.delta:.4g}"
+    return f"epsilon {spent.epsilon:.4g}, delta {delta_text(spent.delta)}"
 
 
 def _earlier(account: Account) -> list[str]:
     return [
         f"{_set(each.privacy)}, set {utc(each.since)} (entry {each.number})"
         for each in account.earlier_budgets
+    ]
+
+
+def _sums_only(account: Account) -> list[str]:
+    """How many releases have no Gaussian account, and what to do about it."""
+    found = [each for each in account.releases if each.state != "void" and each.cost.shift is None]
+    if not found:
+        return []
+    names = ", ".join(sorted({each.mechanism for each in found}))
+    ours = not all(each.elsewhere for each in found)
+    return [
+        f"{len(found):,} without a Gaussian account ({names}): noise is not Gaussian, an estimate "
+        "or a choice is paid for, as by auto, or other software spent it. Sums count for it in "
+        f"both accounts{'; whoever releases again and again names sieve' if ours else ''}."
     ]
 
 

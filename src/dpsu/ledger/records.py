@@ -32,6 +32,8 @@ from dpsu.privacy.shifts import Shift
 
 BUDGET, CHARGE, DONE, VOID = "budget", "charge", "done", "void"
 UNFINISHED = "unfinished"
+# What other software spent is named so.
+ELSEWHERE = "elsewhere: "
 _COMMON = {"kind", "dataset", "time"}
 FIELDS = {
     BUDGET: _COMMON | {"epsilon", "delta"},
@@ -58,7 +60,8 @@ class RecordedRelease:
     run : str
         The random id of the run, which its report and its files carry too.
     plan, plan_hash : str or None
-        The plan as JSON, and its hash; None where it was to be chosen from the data.
+        The plan as JSON, and its hash; None where it was to be chosen from the data, and where
+        other software spent it.
     reason : str or None
         What kind of error made it void.
     """
@@ -73,6 +76,11 @@ class RecordedRelease:
     plan_hash: str | None
     plan: str | None = field(repr=False)
     reason: str | None = None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether other software spent it."""
+        return self.mechanism.startswith(ELSEWHERE)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Noisy counts of the items that were released, paid for with a share of the budget.
 
-Once a set is released it is a public domain. Every user counts for at most `max_items` of its
-items, sampled by a salted hash, and every count gets exact rounded Gaussian noise.
+Once a set is released it is a public domain. A user of at most `max_items` released items counts
+fully for each of them; one of more counts for each by the part that keeps the l2 norm of what it
+adds the same. Every count gets exact rounded Gaussian noise.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from dpsu.randomness.keys import Key
 
 PURPOSE = "count"
+# Parts of a user are whole numbers of 2^-16.
+FRACTION_BITS = 16
 LARGEST_COUNTS_ITEMS = 100_000
 
 
@@ -36,7 +39,9 @@ class Counts(Typed):
     share : float
         Share of epsilon and delta that counts take from the selection.
     max_items : int
-        For how many released items a user counts at most.
+        How many released items of a user count in full. A user of more, `n` in all, counts for
+        each by the part ``sqrt(max_items / n)``, and counts are too low by that: by half where
+        users hold four times `max_items`. More noise is the price of a larger number.
 
     Examples
     --------
@@ -54,9 +59,9 @@ class Counts(Typed):
         name="counts_share",
     )
     max_items: int = option(
-        30,
+        100,
         int,
-        "Count each user for at most this many released items.",
+        "Count users in full up to this many released items; less for each beyond.",
         low=1,
         high=LARGEST_COUNTS_ITEMS,
         name="counts_items",
@@ -82,7 +87,7 @@ def counts_of(given: Any) -> Counts | None:
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """What counts cost, for how many items a user counts, and the scale of their noise."""
+    """What counts cost, how many items of a user count in full, and the scale of their noise."""
 
     epsilon: float
     delta: float
@@ -94,31 +99,35 @@ class NoisyCounts:
         """Standard deviation of every count: the noise, and its rounding to whole users."""
         return math.sqrt(self.scale**2 + 1.0 / 12.0)
 
-    def holders(self, held: Contributions, users: Ids, items: Ids, key: Key) -> NDArray[np.int64]:
-        """Number of users that count for each item. PRIVATE; `held` is used up."""
+    def part(self, size: int) -> int:
+        """What a user of `size` released items counts for each of them, in units."""
+        if size <= self.max_items:
+            return 1 << FRACTION_BITS
+        return math.isqrt((self.max_items << 2 * FRACTION_BITS) // size)
+
+    def sums(self, held: Contributions) -> NDArray[np.int64]:
+        """What these users count for each item, in units. PRIVATE."""
         import numpy as np
 
-        from dpsu.contributions import bounding
         from dpsu.kernels import weights
 
-        bounded = bounding.sample(
-            held,
-            self.max_items,
-            users.hashes(key.salt("count by user")),
-            items.hashes(key.salt("count by item")),
-        )
-        counted = np.zeros(bounded.n_items, np.int64)
-        weights.count(bounded.start, bounded.stop, bounded.items, counted)
-        return counted
+        sizes = np.unique(held.sizes)
+        parts = np.zeros(int(sizes.max(initial=0)) + 1, np.int64)
+        for size in sizes[sizes > 0]:
+            parts[size] = self.part(int(size))
+        sums = np.zeros(held.n_items, np.int64)
+        weights.weighted(held.start, held.stop, held.items, parts, sums)
+        return sums
 
-    def noise(self, items: Ids, key: Key) -> NDArray[np.int64]:
-        """Noise for the counts of these items, held or not."""
+    def noisy(self, sums: NDArray[np.int64], items: Ids, key: Key) -> NDArray[np.int64]:
+        """Sums of these items, held or not, with noise, rounded to whole users."""
         from dpsu.randomness.noise import Noise
 
-        return Noise(key, items, PURPOSE).rounded(0, self.scale)
+        noise = Noise(key, items, PURPOSE).rounded(0, math.ldexp(self.scale, FRACTION_BITS))
+        return (sums + noise + (1 << FRACTION_BITS - 1)) >> FRACTION_BITS
 
 
 def design_counts(epsilon: float, delta: float, max_items: int) -> NoisyCounts:
-    """Noise for counts to which one user adds at most 1 in each of `max_items` places."""
+    """Noise for counts to which one user adds a vector of norm at most ``sqrt(max_items)``."""
     scale = ROUND_UP * math.sqrt(max_items) * gaussian_scale(epsilon, delta)
     return NoisyCounts(epsilon, delta, max_items, scale)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 NOTHING_KNOWN = Hints()
 UNPROVEN = "greedy-published"
+SUMS_ONLY = (
+    "an estimate is paid for, so that releases add up by sums of epsilon and delta, not as one "
+    "Gaussian; whoever releases again and again names sieve"
+)
 THEOREMS = {
     "laplace": "Laplace noise, Gopi et al. 2020, Theorems 4.1 and B.1: `dpsu proofs laplace`",
     "gaussian": "Gaussian noise, Gopi et al. 2020, Theorems 5.1 and B.2: `dpsu proofs gaussian`",
@@ -58,7 +62,8 @@ def promises(plan: Plan) -> list[str]:
         "files and tables are not damaged (a run that finds otherwise refuses; with `strict` also "
         "one that finds a cell it would have to ignore)",
         "epsilon, delta and all options were chosen without looking at the data",
-        "only the items and this report are published, and nobody saw the run's errors or timing",
+        "only the items and this report are published, and nobody but you saw the run's errors or "
+        "timing",
         "every further release of the same people adds its own epsilon and delta",
         "if a ledger counts Gaussian releases as one: epsilon, delta and mechanism were not chosen "
         "by what earlier releases of these people showed (otherwise see `dpsu proofs ledger`)",
@@ -72,12 +77,12 @@ def promises(plan: Plan) -> list[str]:
     return listed
 
 
-def plan_text(plan: Plan) -> str:
-    """A plan for people to read."""
-    facts = _facts(plan)
+def plan_text(plan: Plan, called: str = "plan") -> str:
+    """A plan for people to read; `called` says which of several plans it is."""
+    facts = _facts(plan, called)
     width = max(len(name) for name, _ in facts)
     text = [f"{name:<{width}}  {value}" for name, value in facts]
-    text.append(f"{plan.mechanism.noun} is released with probability")
+    text.append(_heading(plan))
     text += [f"  {probability:<5} {need}" for probability, need in _chances(plan)]
     text.append("You promise that")
     text += [f"  - {promise}" for promise in promises(plan)]
@@ -86,19 +91,18 @@ def plan_text(plan: Plan) -> str:
 
 def plan_html(plan: Plan) -> str:
     """A plan for notebooks, its guarantee first."""
-    heading = f"{plan.mechanism.noun} is released with probability"
     return markup.block(
         *([] if plan.private else [markup.alert("NOT PRIVATE")]),
         markup.facts(sorted(_facts(plan), key=lambda fact: fact[0] != "guarantee")),
-        markup.table((heading, ""), _chances(plan), texts=2),
+        markup.table((_heading(plan), ""), _chances(plan), texts=2),
         markup.bullets("You promise that", promises(plan)),
     )
 
 
-def _facts(plan: Plan) -> list[tuple[str, str]]:
+def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
     """What is decided, by name."""
     facts = [
-        ("plan", f"{plan.hash[:16]}, by dpsu {plan.version}"),
+        (called, f"{plan.hash[:16]}, by dpsu {plan.version}"),
         ("guarantee", guarantee(plan)),
         ("mechanism", f"{plan.name}, {plan.mechanism.calibrated} calibration"),
         ("proof", _proof_text(plan)),
@@ -120,6 +124,8 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(("selected", _selected_text(plan.selected)))
     if plan.hints is not None:
         facts.append(("chosen by", _hints_text(plan.name, plan.hints)))
+    if estimates(plan):
+        facts.append(("ledger", SUMS_ONLY))
     if plan.min_users is not None:
         text = f"items of fewer users are never released; an item needs {plan.shift:,} weight more"
         if plan.shift and plan.theorem == "gaussian":
@@ -130,13 +136,22 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(
             (
                 "counts",
-                f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; a user counts for at "
-                f"most {c.max_items:,} items; standard error {c.standard_error:.4g}",
+                f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; standard error "
+                f"{c.standard_error:.4g}, so that below {2.0 * c.standard_error:,.0f} users a "
+                f"count is mostly noise, perhaps below 0, and {100.0 * c.standard_error:,.0f} "
+                f"users are counted to 1 %; too low where users hold more than {c.max_items:,} "
+                f"released items, by half where they hold {4 * c.max_items:,}",
             )
         )
     if plan.public_items is not None:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     return facts
+
+
+def estimates(plan: Plan) -> bool:
+    """Whether a part of epsilon is set aside for an estimate that chooses the mechanism."""
+    paid = plan.hints is not None and plan.hints.epsilon > 0.0
+    return paid or _is_open(plan)
 
 
 def proofs(plan: Plan) -> dict[str, str]:
@@ -183,14 +198,38 @@ def _proof_text(plan: Plan) -> str:
     return told + "".join(others)
 
 
+def _is_open(plan: Plan) -> bool:
+    """Whether the mechanism is still to be chosen."""
+    return isinstance(plan.selection, Choice)
+
+
+def _heading(plan: Plan) -> str:
+    """What the table of probabilities is about."""
+    heading = f"{plan.mechanism.noun} is released with probability"
+    most = ", by the candidate that needs most (bits, for hundreds of items per user, aside)"
+    return f"{heading}{most}" if _is_open(plan) else heading
+
+
+def _size(plan: Plan) -> str:
+    """A mechanism, and how many items of a user it counts if there is a limit."""
+    most = plan.max_items
+    items = "item" if most == 1 else "items"
+    return plan.name if most is None else f"{plan.name}, at most {most:,} {items} per user"
+
+
 def _chances(plan: Plan) -> list[tuple[str, str]]:
     """Probabilities of a release, and what an item needs for each."""
     found = []
+    possible = [(each, each.needed) for each in plan.for_few_items] if _is_open(plan) else []
     for probability, weight in plan.needed.items():
         text = "never: weights stop at the cutoff"
         if weight is not None:
-            people = plan.mechanism.people(plan.design, weight)
+            # Where candidates differ, the weight is that of the one that needs most.
+            fit = (each for each, needed in possible if needed[probability] == weight)
+            needing = next(fit, plan)
+            people = needing.mechanism.people(needing.design, weight)
             text = f"at weight {weight:.4g}: {people}"
+            text += f" ({_size(needing)})" if _is_open(plan) else ""
         found.append((f"{probability:g}", text))
     if plan.cutoff is not None:
         most = f"{plan.largest_probability:.4f}"
@@ -211,11 +250,14 @@ def _selected_text(selected: Selected) -> str:
 def _hints_text(name: str, hints: Hints) -> str:
     """Why a mechanism was chosen, for people who do not know any."""
     users, size = hints.expected_users, hints.expected_items_per_user
+    if hints.for_speed:
+        return f"auto: {name}, because speed was preferred"
     paid = f", estimated for epsilon {hints.epsilon:.4g}" if hints.epsilon else ", as expected"
     if size is None:
         why = "too few users to tell what they hold" if hints.epsilon else "nothing known of users"
         return f"auto: {name}, with {why}"
     who = "users" if users is None else f"about {_about(users)} users"
+    who += " (as expected)" if hints.users_known else ""
     items = "item" if f"{size:.2g}" == "1" else "different items"
     holds = f"{who} with {size:.2g} {items} each on average{paid}"
     return f"auto: {name} is expected to release most from {holds}"

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,9 +22,6 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.plans.mechanisms import Choice, Design, Mechanism, OneShot, by_name
-from dpsu.policies import policy_to_dict
-from dpsu.privacy.curves import curve_to_dict
-from dpsu.rounds import rounds_to_dict
 from dpsu.text.spec import FUNCTION, FunctionName, tokenizer_name
 
 if TYPE_CHECKING:
@@ -239,14 +236,19 @@ def design_to_dict(design: Design) -> dict[str, Any]:
 
 def _selection_to_dict(chosen: Any) -> dict[str, Any]:
     if isinstance(chosen, OneShot):
-        return {"policy": policy_to_dict(chosen.policy), "curve": curve_to_dict(chosen.curve)}
+        return {"policy": described(chosen.policy), "curve": described(chosen.curve)}
     if isinstance(chosen, Choice):
         candidates = [
             {"mechanism": each.mechanism.to_dict(), **design_to_dict(each.design)}
             for each in chosen.candidates
         ]
         return {"kind": chosen.kind, "epsilon": chosen.epsilon, "candidates": candidates}
-    return rounds_to_dict(chosen)
+    return described(chosen)
+
+
+def described(part: Any) -> dict[str, Any]:
+    """A policy, a curve or rounds in plain values."""
+    return {"kind": part.kind, **asdict(part)}
 
 
 def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: str) -> None:

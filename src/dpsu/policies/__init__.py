@@ -9,8 +9,7 @@ is not in the support.
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from dpsu.policies.count import Count
 from dpsu.policies.descent import L1Descent, L2Descent
@@ -33,8 +32,6 @@ __all__ = [
     "Policy",
     "ReroutePolicy",
     "Weighted",
-    "policy_from_dict",
-    "policy_to_dict",
 ]
 
 
@@ -56,20 +53,6 @@ class Policy(Protocol):
         """
 
 
-POLICIES: dict[str, type[Any]] = {
-    policy.kind: policy
-    for policy in (Count, GreedyPolicy, L1Descent, L2Descent, ReroutePolicy, Weighted)
-}
-
-
-def policy_to_dict(policy: Policy) -> dict[str, Any]:
-    """Describe a policy in plain values; `policy_from_dict` reads it back."""
-    values = {field.name: getattr(policy, field.name) for field in fields(policy)}  # type: ignore[arg-type]
-    return {"kind": policy.kind, **values}
-
-
-def policy_from_dict(description: dict[str, Any]) -> Policy:
-    """Rebuild the policy that `policy_to_dict` described."""
-    values = dict(description)
-    policy: Policy = POLICIES[values.pop("kind")](**values)
-    return policy
+POLICIES: tuple[type[Policy], ...] = (
+    Count, GreedyPolicy, L1Descent, L2Descent, ReroutePolicy, Weighted,
+)  # fmt: skip

@@ -152,9 +152,9 @@ def _gain(epsilon: float, delta: float, log_power: float) -> float:
 
 @lru_cache(maxsize=64, typed=True)
 def prices_of(cap: float) -> tuple[int, ...]:
-    """Integer prices of 0, 1, ... units: ``c(v) = v^2 max(1, v/cap)^3`` of the budget, rounded up.
+    """What users of bits pay for 0, 1, ... units: ``v^2 max(1, v/cap)^3`` of the budget.
 
-    They end where one item would cost more than the whole budget.
+    Prices are rounded up to integers, and end where one item would cost more than the whole budget.
 
     Examples
     --------

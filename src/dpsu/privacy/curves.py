@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
@@ -261,19 +261,6 @@ class Optimal:
 CURVES: dict[str, type[Any]] = {
     curve.kind: curve for curve in (Gaussian, Laplace, Optimal, TruncatedLaplace)
 }
-
-
-def curve_to_dict(curve: ReleaseCurve) -> dict[str, Any]:
-    """Describe a curve in plain values; `curve_from_dict` reads it back."""
-    values = {field.name: getattr(curve, field.name) for field in fields(curve)}  # type: ignore[arg-type]
-    return {"kind": curve.kind, **values}
-
-
-def curve_from_dict(description: dict[str, Any]) -> ReleaseCurve:
-    """Rebuild the curve that `curve_to_dict` described."""
-    values = dict(description)
-    curve: ReleaseCurve = CURVES[values.pop("kind")](**values)
-    return curve
 
 
 def weight_needed(curve: ReleaseCurve, probability: float) -> float:

@@ -84,7 +84,7 @@ def is_private(
     novel: NovelWeights,
     numbers: Iterable[int],
 ) -> bool:
-    """Whether the account stays within delta for each of these numbers of novel items."""
+    """Whether scale and threshold cost at most delta, for each of these numbers of novel items."""
     for t in numbers:
         if t == 0:
             if hockey_stick_at_most(epsilon, 1.0 / sigma) > delta:

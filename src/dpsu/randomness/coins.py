@@ -106,9 +106,7 @@ def _word_bounds(
     curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Items with words below the first bound are released, those above the second are not."""
-    probability = _compiled(curve.kind)(
-        np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
-    )
+    probability = probabilities(curve, weights, fraction_bits)
     low = np.floor(np.ldexp(probability * (1.0 - FORMULA_ERROR), WORD))
     last_open = np.ceil(np.ldexp(probability * (1.0 + FORMULA_ERROR), WORD))
     # 2^64 itself does not fit in a word; the largest word takes its place.
@@ -130,7 +128,7 @@ def _compiled(kind: str) -> Any:
 def probabilities(
     curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
 ) -> NDArray[np.float64]:
-    """The probability that an item of each of these weights is released, in double precision."""
+    """The chance of the coin of each of these weights, in double precision."""
     found: NDArray[np.float64] = _compiled(curve.kind)(
         np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
     )

@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Account:
+class SizeAccount:
     """The split of one guarantee for users of every size.
 
     Attributes
@@ -133,14 +133,14 @@ class Account:
         return low / NORM_STEPS
 
 
-def split_by_size(epsilon: float, delta: float, max_items: int, scouting: bool) -> Account:
+def split_by_size(epsilon: float, delta: float, max_items: int, scouting: bool) -> SizeAccount:
     """Choose how much of delta users of every size have for novel items.
 
     Any choice is private. This one weighs what norm and boundary cost: `steepness` compares the
     boundary, in standard deviations, with the noise that everybody has.
     """
     steepness = upper_quantile(delta / (2.0 * max_items)) / gaussian_scale(epsilon, delta)
-    return Account(
+    return SizeAccount(
         epsilon,
         delta,
         scouting=FOR_SCOUTING * delta if scouting else 0.0,

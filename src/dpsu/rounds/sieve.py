@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from dpsu.privacy.calibration import ROUND_UP
 from dpsu.privacy.normal import upper_quantile
-from dpsu.rounds.account import Account, Limits, split_by_size
+from dpsu.rounds.account import Limits, SizeAccount, split_by_size
 from dpsu.rounds.boundary import Phase, crossing_at_most, make_phase
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class SieveRounds:
     sigma: float
     fraction_bits: int
     phases: tuple[Phase, ...]
-    account: Account
+    account: SizeAccount
     steering: Steering = Steering()
     kind: ClassVar[str] = "sieve"
 

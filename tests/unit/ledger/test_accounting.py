@@ -19,6 +19,7 @@ from scipy.stats import norm
 import dpsu
 from dpsu.engines import local
 from dpsu.ledger.accounting import Cost, cost_of, total
+from dpsu.plans.counts import FRACTION_BITS
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.guarantee import Privacy
@@ -43,7 +44,7 @@ JOINT: list[dict[str, Any]] = [
 OTHERS: list[dict[str, Any]] = [
     {"mechanism": "greedy"}, {"mechanism": "policy-laplace"}, {"mechanism": "weighted-laplace"},
     {"mechanism": "count-laplace", "max_items": 3}, {"mechanism": "bits"},
-    {"mechanism": "bits", "expected_items_per_user": 5},
+    {"mechanism": "bits", "expected_items_per_user": 5}, {"mechanism": "bits", "rounds": 1},
     {"mechanism": "auto", "expected_items_per_user": 1},
 ]  # fmt: skip
 
@@ -125,7 +126,7 @@ class Drawn:
         """Square of the shift by a user of l2 norm sqrt `norm`, who counts for so many items."""
         shifts = [norm / Fraction(scale) ** 2 for scale in self.coins]
         for purpose, scale in self.noise:
-            moved = counted if purpose == "count" else norm * unit**2
+            moved = counted << 2 * FRACTION_BITS if purpose == "count" else norm * unit**2
             shifts.append(moved / Fraction(scale) ** 2)
         return sum(shifts, Fraction(0))
 

@@ -975,7 +975,7 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     guide = ROOT / "docs" / "guides" / "ledger.md"
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
-    script, check = blocks(guide, "sh")
+    script, elsewhere, check = blocks(guide, "sh")
 
     def bash(typed: str) -> str:
         done = subprocess.run(
@@ -992,6 +992,7 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
         assert line in told
     (head,) = re.findall("[0-9a-f]{64}", told)
     assert "unchanged; 0 came since" in bash(re.sub("[0-9a-f]{64}", head, check))
+    assert "elsewhere" in bash(elsewhere)
     (tmp_path / "ledger.db").unlink()
     monkeypatch.chdir(tmp_path)
     (code,) = blocks(guide, "python")

@@ -20,7 +20,7 @@ from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.estimates import estimate, histogram
 from dpsu.inputs.reading import read
-from dpsu.plans.mechanisms.auto import Hints
+from dpsu.plans.mechanisms.auto import Choice, Hints
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
@@ -55,6 +55,17 @@ def test_the_mechanism_follows_the_hints(
     assert math.fsum(d for _, d in plan.delta_split) == pytest.approx(1e-5, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("items", "mechanism"), [(1.0, "count-laplace"), (1.9, "count-laplace"), (2.1, "sieve")]
+)
+def test_users_who_act_at_once_count_one_item_of_one_or_two(items: float, mechanism: str) -> None:
+    auto = dpsu.Auto(items_per_user=items, among="parallel")
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=auto)
+    assert plan.name == mechanism
+    assert plan.max_items == (1 if mechanism == "count-laplace" else 300)
+    assert all(each.name != "count-laplace" for each in dpsu.plan(epsilon=1, delta=1e-5).candidates)
+
+
 def test_where_speed_matters_nothing_is_estimated() -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Auto(prefer="speed"))
     assert plan.name == "bits"
@@ -72,7 +83,7 @@ def test_a_plan_names_its_candidates_and_each_has_what_the_estimate_leaves(
     assert dpsu.Plan.from_json(plan.to_json()) == plan
     names = {each.name for each in plan.candidates}
     assert names >= {"sieve", "bits"}
-    assert (names == {"sieve", "bits"}) == (among == "parallel")
+    assert all(each.mechanism.parallel for each in plan.candidates) == (among == "parallel")
     text = str(plan)
     paid = plan.noisy_counts.epsilon if plan.noisy_counts is not None else 0.0
     for each in plan.candidates:
@@ -134,6 +145,21 @@ def test_auto_is_near_the_best_for_few_items() -> None:
                 mechanism="auto", expected_items_per_user=items_each, expected_users=40_000
             )
             assert chosen >= 0.97 * max(fixed)
+
+
+def test_what_is_estimated_is_the_noisy_histogram_and_nothing_else() -> None:
+    """The hints of a seeded release are those of `estimate`, from the numbers it may use."""
+    sizes = np.array([1 + u % 9 for u in range(3000)])
+    data = {u: [f"i{k}" for k in range(size)] for u, size in enumerate(sizes)}
+    seen = set()
+    for seed in range(5):
+        plan = dpsu.plan(epsilon=1, delta=1e-5, insecure_seed=seed)
+        assert isinstance(plan.selection, Choice)
+        paid = plan.selection.epsilon
+        expected = estimate(histogram(sizes), Key.from_insecure_seed(seed), paid)
+        assert dpsu.release(data, plan).plan.hints == expected
+        seen.add(expected.expected_users)
+    assert len(seen) == 5
 
 
 def test_estimates_are_paid_for_and_near_the_truth() -> None:

@@ -15,9 +15,11 @@ import pytest
 from scipy import stats
 
 import dpsu
+from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import read
+from dpsu.plans.counts import FRACTION_BITS, NoisyCounts, design_counts
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.randomness.keys import Key
 from tests.support import flat
@@ -61,7 +63,42 @@ def test_counts_are_paid_for() -> None:
     alone = dpsu.plan(epsilon=1.5, delta=1e-5 - plan.noisy_counts.delta)
     assert plan.selection == alone.selection
     assert dpsu.Plan.from_json(plan.to_json()) == plan
-    assert "a user counts for at most 9 items" in str(plan)
+    error = plan.noisy_counts.standard_error
+    assert f"below {2 * error:.0f} users a count is mostly noise" in str(plan)
+    assert "too low where users hold more than 9 released items" in str(plan)
+
+
+@pytest.mark.parametrize("full", [1, 2, 3, 30, 100, 99_999, 100_000])
+def test_what_a_user_counts_has_the_norm_that_the_noise_covers(full: int) -> None:
+    """In whole numbers, for every size up to 3,000 and some beyond; one unit more would be over."""
+    counts = design_counts(1.0, 1e-6, full)
+    most = full << 2 * FRACTION_BITS
+    for size in [*range(1, 3000), full, full + 1, 10**6, 2**31]:
+        part = counts.part(size)
+        assert size * part**2 <= most
+        assert part <= 1 << FRACTION_BITS
+        assert part == 1 << FRACTION_BITS or size * (part + 1) ** 2 > most
+
+
+def test_counts_are_rounded_to_the_nearest_user() -> None:
+    whole = 1 << FRACTION_BITS
+    sums = [0, 7 * whole, whole // 2 - 1, whole // 2, -whole // 2 - 1, 1000 * whole - 1]
+    items = Ids(pa.array([f"i{k}" for k in range(len(sums))], pa.large_string()))
+    quiet = NoisyCounts(1.0, 1e-6, 1, 1e-9)
+    found = quiet.noisy(np.array(sums), items, Key.from_insecure_seed(1))
+    assert found.tolist() == [0, 7, 0, 1, -1, 1000]
+
+
+def test_users_of_many_items_count_in_part() -> None:
+    """Sixteen released items each, of which four count in full: a half of every user is counted."""
+    data = {u: [f"item {k}" for k in range(16)] for u in range(4000)}
+    made = flat.release(data, counts=True, counts_items=4, insecure_seed=1, **SURE)
+    assert len(made) == 16
+    assert made.counts is not None
+    assert made.counts_error is not None
+    errors = np.array(made.counts.to_pylist()) - 2000
+    assert np.abs(errors).max() < 6 * made.counts_error
+    assert made.counts_error < 20
 
 
 @pytest.mark.parametrize("kept", [1, 3])
@@ -79,13 +116,15 @@ def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
 
         def counts(held: dict[str, list[str]]) -> np.ndarray:
             rows = read(held, user="user", item="item", repeats=None, with_repeats=False, key=key)  # noqa: B023
-            return np.array(local.count(plan, intern(rows), released, key).to_pylist())  # noqa: B023
+            return local.counted(plan, intern(rows), released)
 
         fewer = {u: items for u, items in data.items() if u != "u0"}
         moved = counts(data) - counts(fewer)
-        assert moved.min() >= 0
-        assert moved.max() <= 1
-        assert moved.sum() <= kept
+        # As the pseudocode of the proof has it.
+        own = [item in data["u0"] for item in released.to_pylist()]
+        part = min(1.0, math.sqrt(kept / max(1, sum(own))))
+        assert np.abs(moved - np.ldexp(part, FRACTION_BITS) * np.array(own)).max() < 1
+        assert sum(int(value) ** 2 for value in moved) <= kept << 2 * FRACTION_BITS
 
 
 def test_counts_of_items_nobody_holds_are_noise() -> None:

@@ -18,8 +18,6 @@ from dpsu.privacy.curves import (
     Optimal,
     ReleaseCurve,
     TruncatedLaplace,
-    curve_from_dict,
-    curve_to_dict,
     weight_needed,
 )
 from dpsu.privacy.guarantee import Privacy
@@ -179,9 +177,8 @@ def test_formula_lies_within_its_stated_error(
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
-def test_description_and_inverse(epsilon: float, delta: float) -> None:
+def test_weights_needed_are_the_smallest(epsilon: float, delta: float) -> None:
     for curve in curves(epsilon, delta):
-        assert curve_from_dict(curve_to_dict(curve)) == curve
         for probability in (0.5, 0.9, 0.99):
             weight = weight_needed(curve, probability)
             assert curve.probability(weight) >= probability

@@ -141,7 +141,16 @@ def test_a_release_holds_no_secret() -> None:
     again = pickle.loads(pickle.dumps(result))
     assert again.items == result.items
     assert again.plan == result.plan
-    held = {"plan", "values", "counts", "prior_share", "approved", "run", "items", "_lookup"}
+    held = {
+        "plan",
+        "values",
+        "counts",
+        "prior_share",
+        "approved",
+        "run",
+        "items",
+        "_lookup",
+    }
     assert set(vars(result)) <= held
     assert set(vars(result.run)) == {"id", "time", "dataset"}
 
@@ -170,7 +179,7 @@ class Drawn:
         monkeypatch.setattr(noise, "digests", many)
         monkeypatch.setattr(coins, "digests", many)
         monkeypatch.setattr(Key, "digest", one)
-        for module, name in ((local, "run"), (local, "count"), (local, "estimate")):
+        for module, name in ((local, "select_items"), (local, "count"), (local, "estimate")):
             monkeypatch.setattr(module, name, self._staged(name, getattr(module, name)))
 
     def _staged(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,19 +197,19 @@ WORDS = "the cat sat on the mat and the dog sat on the cat"
 HELD = {u: [f"i{k}" for k in range(1 + u % 6)] for u in range(80)}
 COUNTED: dict[str, Any] = {"epsilon": 8, "delta": 0.1, "insecure_seed": 3, "counts": True}
 RELEASES: dict[str, tuple[set[str], Callable[[], dpsu.Release]]] = {
-    "sieve": ({"run", "count"}, lambda: flat.release(HELD, **COUNTED)),
-    "sips": ({"run", "count"}, lambda: flat.release(HELD, mechanism="sips", **COUNTED)),
-    "bits": ({"run", "count"}, lambda: flat.release(HELD, mechanism="bits", **COUNTED)),
+    "sieve": ({"select_items", "count"}, lambda: flat.release(HELD, **COUNTED)),
+    "sips": ({"select_items", "count"}, lambda: flat.release(HELD, mechanism="sips", **COUNTED)),
+    "bits": ({"select_items", "count"}, lambda: flat.release(HELD, mechanism="bits", **COUNTED)),
     "policy": (
-        {"run", "count"},
+        {"select_items", "count"},
         lambda: flat.release(HELD, mechanism="policy-gaussian", max_items=3, **COUNTED),
     ),
     "listed users": (
-        {"run", "count", "around"},
+        {"select_items", "count", "around"},
         lambda: flat.release(list(HELD.values()), user="one per entry", **COUNTED),
     ),
     "auto": (
-        {"run", "count", "estimate"},
+        {"select_items", "count", "estimate"},
         lambda: flat.release(HELD, mechanism="auto", auto_budget=0.3, **COUNTED),
     ),
     "grams": (
@@ -208,7 +217,7 @@ RELEASES: dict[str, tuple[set[str], Callable[[], dpsu.Release]]] = {
         lambda: dpsu.release(dict.fromkeys(range(80), WORDS), epsilon=8, delta=0.1, item=dpsu.Tokens("post"), insecure_seed=3, mechanism=dpsu.NGrams()),
     ),
     "select": (
-        {"run", "around"},
+        {"select_items", "around"},
         lambda: flat.select(
             HELD, [{"mechanism": "sieve"}, {"mechanism": "sips"}], epsilon=8, delta=0.1,
             tune_fraction=0.3, insecure_seed=4,
@@ -251,7 +260,7 @@ def test_noise_of_counts_is_independent_of_what_chose_the_items() -> None:
     ones = np.full(len(items), 1 << 10, np.int64)
     evidence = noise.Noise(key, items)
     drawn: dict[str, np.ndarray] = {
-        "counts": counts.design_counts(1.0, 1e-5, 30).noise(items, key),
+        "counts": counts.design_counts(1.0, 1e-5, 30).noisy(np.zeros_like(ones), items, key),
         "estimates": noise.Noise(key, items, estimates.PURPOSE).rounded(0, 20.0),
         "coins": coins.flip_coins(Gaussian(1.0, 1.0), ones, 10, items, key),
         "coins of a table": coins.flip_words((0, 2**63, 2**64), ones >> 10, items, key, 0),

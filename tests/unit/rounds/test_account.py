@@ -13,7 +13,7 @@ import pytest
 from dpsu.contributions.ids import Ids, integers
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.kernels.rounds import largest_cap
-from dpsu.rounds.account import Account, Limits, split_by_size
+from dpsu.rounds.account import Limits, SizeAccount, split_by_size
 from dpsu.rounds.sieve import SieveRounds, design_sieve
 from tests.support import reference, sieve_probes
 
@@ -105,7 +105,7 @@ def test_every_size_has_a_class_that_is_no_smaller(max_items: int) -> None:
 
 def test_an_account_that_grows_too_fast_is_refused() -> None:
     with pytest.raises(AssertionError, match="grow faster"):
-        Account(1.0, 1e-5, 0.0, 5e-6, 1.5, 300)
+        SizeAccount(1.0, 1e-5, 0.0, 5e-6, 1.5, 300)
     account = split_by_size(1.0, 1e-5, 300, scouting=False)
     with pytest.raises(AssertionError, match="grow faster"):
         replace(account, exponent=1.0 + 1e-9)

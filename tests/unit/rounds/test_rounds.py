@@ -19,7 +19,7 @@ from dpsu.kernels.gaussians import round_gaussians
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness import noise as noise_module
 from dpsu.randomness.keys import Key
-from dpsu.rounds.account import Account, Limits
+from dpsu.rounds.account import Limits, SizeAccount
 from dpsu.rounds.boundary import crossing_at_most, make_phase
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import SieveRounds, design_sieve, shapes
@@ -33,7 +33,7 @@ def tiny(
     epsilon: float, delta: float, rounds: tuple[int, int], sizes: tuple[int, int], bits: int = 2
 ) -> SieveRounds:
     """A sieve with coarse units and few rounds, small enough to integrate over its noise."""
-    account = Account(
+    account = SizeAccount(
         epsilon, delta, scouting=0.05 * delta if rounds[0] else 0.0, crossing=0.55 * delta,
         exponent=0.8, max_items=sizes[1],
     )  # fmt: skip

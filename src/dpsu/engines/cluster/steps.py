@@ -265,23 +265,23 @@ class CountSizes:
 
 @dataclass(frozen=True, repr=False)
 class Count:
-    """How many users of a partition count for each released item."""
+    """What the users of a partition count for each released item."""
 
     job: Job
     released: pa.Array
 
     def __call__(self, batches: Batches) -> Batches:
-        """Rows of (item, number of users)."""
+        """Rows of (item, sum in units)."""
         job = self.job
         for pairs in received_pairs(arrived(batches)).values():
-            counted = local.holders(job.plan, pairs, self.released, job.key)
+            counted = local.counted(job.plan, pairs, self.released)
             held = np.flatnonzero(counted)
             yield from _numbered(Ids(self.released).take(held), counted[held], job.item_type)
 
 
 @dataclass(frozen=True, repr=False)
 class AddNoise:
-    """Add noise to the number of users of each released item, whether anybody holds it or not."""
+    """Add noise to what users count for a released item, whether anybody holds it or not."""
 
     job: Job
 
@@ -290,7 +290,7 @@ class AddNoise:
         counts = self.job.plan.noisy_counts
         assert counts is not None
         for item, sums in _summed(batches):
-            noisy = sums + counts.noise(Ids(item), self.job.key)
+            noisy = counts.noisy(sums, Ids(item), self.job.key)
             yield from _numbered(Ids(item), noisy, self.job.item_type)
 
 

@@ -2,7 +2,8 @@
 
 What decides is how many items users hold. With one item each there is nothing to share out, and the
 optimal selector of whole votes is optimal. With two or so, budgets that go to one item after the
-other win; with more, sieve; with hundreds, bits. The bounds between them were found on made-up data
+other win; with more, sieve; with hundreds, bits. Where users cannot act one after the other, one
+item of each is counted instead of the first two. The bounds between them were found on made-up data
 by benchmarks/choosing.py, and on nothing else.
 """
 
@@ -10,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsu.errors import ParameterError
-from dpsu.options import number, option, whole_number
-from dpsu.plans.mechanisms.base import Design, Mechanism, items_per_user
+from dpsu.options import flag, number, option, whole_number
+from dpsu.plans.mechanisms.base import Design, Mechanism, items_per_user, users_expected
 from dpsu.plans.mechanisms.bits import Bits
+from dpsu.plans.mechanisms.count import CountLaplace
 from dpsu.plans.mechanisms.greedy import Greedy
 from dpsu.plans.mechanisms.policy import PolicyLaplace
 from dpsu.plans.mechanisms.sieve import Sieve
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from dpsu.inputs.tokens import Tokens
 
 ONE_ITEM = 1.1
-FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.5, 20_000, 0.17
+FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.7, 20_000, 0.05
+FEW_AT_ONCE = 2.0
 MANY_ITEMS, MANY_AT_SMALL_EPSILON = 200.0, 400.0
 # With these, at most 1 in 1,000 of the items that everybody holds is missed.
 SURE_CUTOFF = 10_000
@@ -42,12 +45,18 @@ FLAGS = {"budget": "auto_budget", "items_per_user": "expected_items_per_user"}
 
 @dataclass(frozen=True)
 class Hints:
-    """What is known about users without looking, or was estimated for a share of the budget."""
+    """What is known about users without looking, or was estimated for a share of the budget.
+
+    `users_known` says that the number of users is known though the other is estimated, and
+    `for_speed` that speed was preferred, whatever is known.
+    """
 
     expected_users: int | None = None
     expected_items_per_user: float | None = None
     epsilon: float = 0.0
     delta: float = 0.0
+    users_known: bool = False
+    for_speed: bool = False
 
     def __post_init__(self) -> None:
         if self.expected_users is not None:
@@ -56,6 +65,8 @@ class Hints:
             number("expected_items_per_user", self.expected_items_per_user, 0.0, 1e18)
         number("epsilon", self.epsilon, 0.0, LARGEST_EPSILON)
         number("delta", self.delta, 0.0, LARGEST_DELTA)
+        flag("users_known", self.users_known)
+        flag("for_speed", self.for_speed)
 
 
 @dataclass(frozen=True)
@@ -91,14 +102,7 @@ class Auto(Mechanism):
     """
 
     items_per_user: float | None = items_per_user()
-    users: int | None = option(
-        None,
-        int,
-        "Public estimate of the number of users.",
-        low=1,
-        high=2**32,
-        name="expected_users",
-    )
+    users: int | None = users_expected("expected_users")
     budget: float = option(
         PAID,
         float,
@@ -125,7 +129,15 @@ class Auto(Mechanism):
     )
 
     def check(self) -> None:
-        """Refuse to pay for what is known."""
+        """Refuse to pay for what is known, or is not asked for."""
+        if self.budget != PAID and self.prefer == SPEED:
+            raise ParameterError(
+                "{budget} pays for an estimate by auto, and with {prefer} there is none (bits pays "
+                "for its own); drop one of them",
+                FLAGS,
+                budget=...,
+                prefer=SPEED,
+            )
         if self.budget != PAID and self.items_per_user is not None:
             raise ParameterError(
                 "{budget} pays for the estimate of what is not known; drop it, or {items_per_user}",
@@ -139,7 +151,13 @@ class Auto(Mechanism):
         """What is known without looking; None if the data must be asked."""
         if self.items_per_user is None and self.prefer == ITEMS:
             return None
-        return Hints(self.users, self.items_per_user)
+        return Hints(self.users, self.items_per_user, for_speed=self.prefer == SPEED)
+
+    def informed(self, estimated: Hints) -> Hints:
+        """What was estimated, and what is known besides: that takes the place of an estimate."""
+        if self.users is None:
+            return estimated
+        return replace(estimated, expected_users=self.users, users_known=True)
 
     def chosen(
         self, epsilon: float, hints: Hints, possible: Sequence[Mechanism] | None = None
@@ -151,9 +169,7 @@ class Auto(Mechanism):
     def designed(self, privacy: Privacy, item: Items | Tokens) -> tuple[Candidate, ...]:
         """The mechanisms that may be chosen, but for those that the guarantee makes impossible."""
         found = []
-        for each in CANDIDATES:
-            if self.among == PARALLEL and not each.parallel:
-                continue
+        for each in PARALLEL_CANDIDATES if self.among == PARALLEL else CANDIDATES:
             try:
                 found.append(Candidate(each, each.design(privacy, item)))
             except ParameterError:
@@ -183,7 +199,8 @@ class Auto(Mechanism):
         facts = [("estimate", f"epsilon {choice.epsilon:.4g} pays for it: {asked}")]
         for at, each in enumerate(choice.candidates, 1):
             most = each.design.max_items
-            size = "" if most is None else f", at most {most:,} items per user"
+            items = "item" if most == 1 else "items"
+            size = "" if most is None else f", at most {most:,} {items} per user"
             told = f"{each.mechanism.name}{size} (`dpsu proofs {each.design.theorem}`)"
             facts.append((f"candidate {at}", told))
         return facts
@@ -199,6 +216,8 @@ SIEVES = (
 )
 BITS = Bits()
 CANDIDATES: tuple[Mechanism, ...] = (VOTES, IN_TURN, *(sieve for _, sieve in SIEVES), BITS)
+ONE_EACH = CountLaplace(max_items=1)
+PARALLEL_CANDIDATES: tuple[Mechanism, ...] = (ONE_EACH, *CANDIDATES[2:])
 
 
 def choose(
@@ -209,6 +228,8 @@ def choose(
     if size is None:
         return BITS if fast else SIEVES[1][1]
     users = hints.expected_users or FEW_OF_USERS
+    if parallel and size < FEW_AT_ONCE:
+        return ONE_EACH
     if not parallel and size < FEW_ITEMS * (users / FEW_OF_USERS) ** MORE_OF_MORE:
         return VOTES if size <= ONE_ITEM else IN_TURN
     if fast or size >= (MANY_ITEMS if epsilon >= LARGE_EPSILON else MANY_AT_SMALL_EPSILON):

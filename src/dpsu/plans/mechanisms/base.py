@@ -179,6 +179,28 @@ def no_such_option(name: str, typed: str) -> ParameterError:
     return ParameterError(message, flags, **dict.fromkeys([typed, *own], ...))
 
 
+def none_was_named(stand_in: str, missing: str, typed: list[str]) -> ParameterError:
+    """The error for options without a mechanism that `stand_in`, taken for them, does not have.
+
+    It says that no mechanism was named, who has the option that is `missing`, and which
+    mechanisms have all that was `typed`.
+    """
+    having = [name for name, kind in MECHANISMS.items() if _has(kind, missing)]
+    fit = [name for name in having if all(_has(MECHANISMS[name], each) for each in typed)]
+    verb = "has" if len(having) == 1 else "have"
+    message = (
+        f"no mechanism was named, and {stand_in}, which is taken where auto lacks an option, has "
+        f"no option {{{missing}}}, which {', '.join(having)} {verb}"
+    )
+    if fit:
+        several = "one of them" if len(typed) == 1 else f"one that has all of it ({', '.join(fit)})"
+        message += f"; name {several if len(having) > 1 else 'it'} as {{mechanism}}"
+    else:
+        listed = ", ".join(f"{{{each}}}" for each in typed)
+        message += f"; no mechanism has all of {listed}: drop some, and name {{mechanism}}"
+    return ParameterError(message, **dict.fromkeys([*typed, missing, "mechanism"], ...))
+
+
 def _has(kind: type[Mechanism], typed: str) -> bool:
     """Whether a mechanism has an option of this name, in Python or on the command line."""
     return any(typed in (name, option.name) for name, option in options_of(kind).items())
@@ -207,6 +229,15 @@ def items_per_user(usual: str = "") -> Any:
     what = "Public estimate of the mean number of different items of a user."
     name = "expected_items_per_user"
     return option(None, float, what, low=1.0, high=1e9, name=name, usual=usual)
+
+
+def users_expected(name: str = "") -> Any:
+    """How many users there are, as far as that is known."""
+    what = (
+        "Public estimate of the number of users: order scarce of greedy needs it, and auto "
+        "chooses by it instead of by an estimate. So few that nothing can come out are refused."
+    )
+    return option(None, int, what, low=1, high=MAX_USERS, name=name)
 
 
 def rounds(default: int) -> Any:

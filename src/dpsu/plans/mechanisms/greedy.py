@@ -15,6 +15,7 @@ from dpsu.plans.mechanisms.base import (
     WithMinUsers,
     WithPrior,
     max_items,
+    users_expected,
 )
 from dpsu.plans.mechanisms.one_shot import (
     LARGEST_CUTOFF,
@@ -53,13 +54,7 @@ class Greedy(Published, WithCutoff, WithMinUsers, WithPrior):
         "popular, the default where one is given, or scarcest that can be filled), or by a hash.",
         choices=ORDERS,
     )
-    expected_users: int | None = option(
-        None,
-        int,
-        "Public estimate of the number of users, for order scarce.",
-        low=1,
-        high=2**32,
-    )
+    expected_users: int | None = users_expected()
     allow_unproven: bool = option(
         False, bool, "Accept the published mechanism, whose release carries no guarantee."
     )

@@ -381,6 +381,28 @@ def test_partitions_are_even_and_depend_on_the_key() -> None:
     assert (first.partition_of(ids, "user") != first.partition_of(ids, "item")).mean() > 0.8
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "shuffles"),
+    [
+        (dpsu.Bits(items_per_user=500), 8),
+        (dpsu.Bits(), 12),
+        (dpsu.Bits(items_per_user=500, rounds=1), 2),
+        (dpsu.Bits(rounds=1), 3),
+        # A hint for auto chooses bits, and is not handed on to it.
+        (dpsu.Auto(items_per_user=500, among="parallel"), 12),
+        (dpsu.Auto(items_per_user=50, among="parallel"), 40),
+    ],
+    ids=str,
+)
+def test_shuffles_are_as_many_as_the_guide_says(mechanism: Any, shuffles: int) -> None:
+    """One brings rows to their users; and there is one between any two steps."""
+    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=mechanism)
+    job = Job(plan, Key.from_insecure_seed(1), 3, pa.string())
+    conversation = conversation_of(plan)
+    assert conversation is not None
+    assert 1 + len(steps_of(job, job, conversation)) - 1 == shuffles
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
     """In parts they would act in turn in every part for itself."""

@@ -1,0 +1,36 @@
+"""What other software spends on the same people: charged like a release, by its price alone."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from dpsu.errors import ParameterError, shown
+from dpsu.ledger.accounting import Cost
+from dpsu.ledger.records import ELSEWHERE, LONGEST_NAME, facts_of
+from dpsu.privacy.guarantee import SMALLEST_DELTA, Privacy
+
+LONGEST = LONGEST_NAME // 2
+
+
+def charge_elsewhere(what: str, cost: tuple[float, float]) -> tuple[Cost, dict[str, Any]]:
+    """Price and facts of a charge by other software; it has sums only, and no plan.
+
+    A delta of 0, which is that of pure mechanisms, is charged as the smallest that there is.
+    """
+    if not isinstance(what, str) or not 0 < len(what) <= LONGEST or not what.isprintable():
+        raise ParameterError(
+            f"{{add}} must say what is paid for, in 1 to {LONGEST} printable characters", add=...
+        )
+    if not isinstance(cost, (tuple, list)) or len(cost) != 2:
+        raise ParameterError("{cost} must be two numbers, epsilon and delta", cost=...)
+    epsilon, delta = cost
+    pure = type(delta) in (int, float) and delta == 0
+    try:
+        price = Cost(Privacy(epsilon, SMALLEST_DELTA if pure else delta))
+    except ParameterError as error:
+        told = error.message
+        for name, value in error.options.items():
+            told = told.replace(f"{{{name}}}", f"its {name} {shown(value)}")
+        raise ParameterError(f"{{cost}}: {told}", cost=...) from None
+    return price, facts_of(price, uuid.uuid4().hex, None, f"{ELSEWHERE}{what}")
