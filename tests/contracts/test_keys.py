@@ -414,3 +414,13 @@ def test_public_items_of_other_columns_or_types_are_refused() -> None:
 def test_an_audit_takes_plans_of_several_columns() -> None:
     plan = dpsu.plan(**KEYS, epsilon=1, delta=0.05, mechanism=dpsu.WeightedGaussian(max_items=3))
     assert dpsu.audit(plan, trials=4000).passed
+
+
+def test_many_columns_of_json_are_one_key(tmp_path: Path) -> None:
+    """More columns than Arrow is asked to try all types for."""
+    names = [f"c{place}" for place in range(9)]
+    row = {"user": 0} | {name: place if place % 2 else "x" for place, name in enumerate(names)}
+    lines = [json.dumps(row | {"user": user % USERS}) for user in range(2 * USERS)]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    released = dpsu.release(tmp_path / "x.jsonl", item=names, **SURE)
+    assert released.items == (("x", "1", "x", "3", "x", "5", "x", "7", "x"),)
