@@ -24,6 +24,7 @@ from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.ledger import Ledger
+from dpsu.ledger.splitting import split_budget
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import (
     Bits,
@@ -91,6 +92,7 @@ __all__ = [
     "plan",
     "release",
     "select",
+    "split_budget",
 ]
 
 

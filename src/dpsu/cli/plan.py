@@ -14,12 +14,20 @@ from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, putting, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
 from dpsu.errors import DpsuError
+from dpsu.ledger.prose import shared_text
+from dpsu.ledger.splitting import split
 
 PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
 
 
 @click.command("plan")
 @plan_options
+@click.option(
+    "--releases",
+    type=int,
+    help="So many equal releases are to share --epsilon and --delta: plan one of them. By sieve, "
+    "unless a mechanism is named.",
+)
 @click.option("--users", type=int, help="Forecast: expected number of users.")
 @click.option(
     "--items-per-user", type=float, help="Forecast: different items of a user, on average."
@@ -42,7 +50,9 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the forecast, as JSON.")
 @click.option("--output", hidden=True)
-def plan_command(as_json: bool, html: Path | None, output: str | None, **options: Any) -> None:
+def plan_command(
+    as_json: bool, html: Path | None, output: str | None, releases: int | None, **options: Any
+) -> None:
     """Show what a release would do and need, without reading any data.
 
     With --users and --items-per-user, or --profile, also forecast how many items come out, for all
@@ -59,22 +69,38 @@ def plan_command(as_json: bool, html: Path | None, output: str | None, **options
             raise click.UsageError(
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
-        made = dpsu.plan(**planned(options))
-        to_stdout(f"{made.to_json() if as_json else made}\n")
+        made, shared = _planned(options, releases)
+        told = "" if shared is None or as_json else f"{shared}\n\n"
+        to_stdout(f"{made.to_json() if as_json else f'{told}{made}'}\n")
         return
     writable(
         [profile["profile"], *(options[name] for name in READ_TOO)],
         {"html": html},
         {"html": PAGES},
     )
-    made = dpsu.plan(**planned(options))
+    made, shared = _planned(options, releases)
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
         seen = interruptible(lambda: dpsu.forecast(made, **profile, progress=progress))
     if html is not None:
         with putting("the page", html):
             seen.write_html(html)
-    to_stdout((seen.to_json() if as_json else f"{seen.plan}\n\n{seen}") + "\n")
+    told = "" if shared is None else f"{shared}\n\n"
+    to_stdout((seen.to_json() if as_json else f"{told}{seen.plan}\n\n{seen}") + "\n")
     for warning in caught:
         to_stderr(f"warning: {warning.message}")
     if seen.hopeless:
         raise DpsuError("; ".join(found.text for found in seen.findings if found.stops))
+
+
+def _planned(options: dict[str, Any], releases: int | None) -> tuple[dpsu.Plan, str | None]:
+    """The plan that was asked for; one of several releases, and then also what they share."""
+    typed = planned(options)
+    if releases is None:
+        return dpsu.plan(**typed), None
+    typed["mechanism"] = typed["mechanism"] or dpsu.Sieve()
+    found = split(
+        (typed["epsilon"], typed["delta"]), releases, typed["mechanism"], typed["item"],
+        typed["counts"],
+    )  # fmt: skip
+    typed |= {"epsilon": found.each.epsilon, "delta": found.each.delta}
+    return dpsu.plan(**typed), shared_text(found)

@@ -975,7 +975,7 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     guide = ROOT / "docs" / "guides" / "ledger.md"
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
-    script, elsewhere, check = blocks(guide, "sh")
+    script, several, elsewhere, check = blocks(guide, "sh")
 
     def bash(typed: str) -> str:
         done = subprocess.run(
@@ -985,6 +985,10 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    bash(several)
+    one = dpsu.Plan.read(tmp_path / "one-of-four.json")
+    assert f"epsilon {one.privacy.epsilon:g}\nand delta 1.75e-6" in guide.read_text()
+    assert one.privacy.delta == 1.75e-6
     told = bash(script)
     (shown,) = blocks(guide, "text")
     # All of it but the times.
