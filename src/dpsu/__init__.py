@@ -47,6 +47,7 @@ from dpsu.privacy.guarantee import Privacy
 from dpsu.releases import release
 from dpsu.results import Release
 from dpsu.selection import select
+from dpsu.series.repeated import Series
 from dpsu.yields.comparing import Comparison, compare
 from dpsu.yields.forecasting import Forecast, forecast
 
@@ -79,6 +80,7 @@ __all__ = [
     "Release",
     "Reroute",
     "ResourceError",
+    "Series",
     "Sieve",
     "Sips",
     "Tokens",

@@ -18,7 +18,7 @@ from dpsu.plans.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).resolve().parents[2]
 # These need data of their own, and have tests of their own.
-TESTED_ELSEWHERE = {"compare", "forecast", "ledger", "spark", "sql", "text", "tokenizers"}
+TESTED_ELSEWHERE = {"compare", "forecast", "ledger", "series", "spark", "sql", "text", "tokenizers"}
 GUIDES = [
     path
     for folder in ("tutorial", "guides")

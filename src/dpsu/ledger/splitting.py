@@ -103,10 +103,10 @@ def split(
     mechanism: str | Mechanism,
     item: str | Items | Tokens = DEFAULT_ITEM,
     counts: bool | Counts = False,
-    flags: dict[str, str] | None = None,
+    name: str = "releases",
 ) -> Split:
-    """The same with what all of them cost; `flags` has names of options where they differ."""
-    whole_number("releases", releases, 1, MOST_RELEASES, flags=flags)
+    """The same with what all of them cost; `name` is what errors call their number."""
+    whole_number(name, releases, 1, MOST_RELEASES)
     if not isinstance(budget, (tuple, list)) or len(budget) != 2:
         raise ParameterError("{budget} must be two numbers, epsilon and delta", budget=...)
     allowed = Privacy(*budget)
@@ -121,7 +121,7 @@ def split(
 
     if releases == 1:
         return made(allowed)
-    shares = _equal_shares(allowed, releases, flags)
+    shares = _equal_shares(allowed, releases, name)
     if cost_of(plan_at(shares)).shift is None:
         return made(shares)
     best, fewest = made(shares), _users_needed(plan_at(shares))
@@ -141,15 +141,14 @@ def repeated(plan: Plan, releases: int) -> Total:
     return Total(*(releases * each for each in astuple(total([cost_of(plan)]))))
 
 
-def _equal_shares(budget: Privacy, releases: int, flags: dict[str, str] | None) -> Privacy:
+def _equal_shares(budget: Privacy, releases: int, name: str) -> Privacy:
     epsilon = _rounded_down(budget.epsilon / releases)
     delta = _rounded_down(budget.delta / releases)
     if epsilon < SMALLEST_EPSILON or delta < SMALLEST_DELTA:
         raise ParameterError(
-            f"{{releases}}: this leaves less than epsilon {SMALLEST_EPSILON:g} or delta "
+            f"{{{name}}}: this leaves less than epsilon {SMALLEST_EPSILON:g} or delta "
             f"{SMALLEST_DELTA:g} to each; give fewer of them, or a larger budget",
-            flags,
-            releases=releases,
+            **{name: releases},
         )
     return Privacy(epsilon, delta)
 
