@@ -215,7 +215,7 @@ class Series:
 
             def run(key: Key) -> Found:
                 found = self._without(OneMachine(plan, source, memory, report).run(key), known)
-                self._state.finish(number, found.plan, found.items)
+                self._state.finish(number, found)
                 return found
 
             try:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from dpsu.engines.found import Found
 from dpsu.errors import BudgetError, OutputError, ParameterError
 from dpsu.plans.plan import Plan
 from dpsu.results import Release, Run
@@ -118,7 +119,7 @@ class State:
     def period(self, number: int) -> Period:
         """What is known of a period that was begun."""
         if self._file(number, ITEMS).exists():
-            return Period(number, DONE, self._run(number), self._table(number).num_rows)
+            return Period(number, DONE, self._run(number), self._size(number))
         running = claimed_by_somebody(self._file(number, BEGUN))
         return Period(number, RUNNING if running else UNFINISHED, self._run(number), None)
 
@@ -136,49 +137,24 @@ class State:
                 f"cannot note in {str(self.path)!r} that period {number} begins: {error.strerror}"
             ) from None
 
-    def finish(self, number: int, plan: Plan, items: pa.Array) -> None:
+    def finish(self, number: int, found: Found) -> None:
         """Keep what a period released, whole or not at all."""
-        import pyarrow as pa
-        import pyarrow.parquet
-
-        table = pa.table({plan.item.name: items})
-        table = table.replace_schema_metadata({PLAN_KEY: plan.to_json().encode()})
-        write_whole(
-            self._file(number, ITEMS), lambda file: pyarrow.parquet.write_table(table, file)
-        )
-
-    def released(self, number: int) -> tuple[pa.Array, Plan]:
-        """What a period that is done released, and by which plan."""
-        table = self._table(number)
-        plan = Plan.from_json(table.schema.metadata[PLAN_KEY].decode())
-        return _whole(table), plan
+        keep(self._file(number, ITEMS), found)
 
     def items(self, numbers: list[int]) -> list[pa.Array]:
         """What periods that are done released."""
-        return [_whole(self._table(number)) for number in numbers]
+        return [kept(self._file(number, ITEMS)).items for number in numbers]
 
     def stored(self, number: int, terms: Terms) -> Release:
         """The release of a period that is done, as it was returned then."""
-        values, plan = self.released(number)
-        approved = None if plan == terms.plan else terms.plan
-        run = self._run(number) or Run("", "", None)
-        return Release(plan, values, None, None, approved, run)
+        found = kept(self._file(number, ITEMS))
+        return released_before(found, terms.plan, self._run(number))
 
     def _file(self, number: int, kind: str) -> Path:
         return self.path / f"{number:04d}-{kind}"
 
-    def _table(self, number: int) -> pa.Table:
-        import pyarrow as pa
-        import pyarrow.parquet
-
-        file = self._file(number, ITEMS)
-        try:
-            table = pyarrow.parquet.read_table(file)
-        except (OSError, pa.ArrowException):
-            table = None
-        if table is None or table.num_columns != 1 or PLAN_KEY not in (table.schema.metadata or {}):
-            raise ParameterError(f"{str(file)!r} is damaged; restore a copy of that file")
-        return table
+    def _size(self, number: int) -> int:
+        return len(kept(self._file(number, ITEMS)).items)
 
     def _run(self, number: int) -> Run | None:
         try:
@@ -197,8 +173,40 @@ def spent(path: Path, periods: int) -> BudgetError:
     )
 
 
-def _whole(table: pa.Table) -> pa.Array:
+def keep(file: Path, found: Found) -> None:
+    """Write what was released, and by which plan, whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    columns = {"items": found.items, "counts": found.counts}
+    table = pa.table({name: values for name, values in columns.items() if values is not None})
+    table = table.replace_schema_metadata({PLAN_KEY: found.plan.to_json().encode()})
+    write_whole(file, lambda opened: pyarrow.parquet.write_table(table, opened))
+
+
+def kept(file: Path) -> Found:
+    """What :func:`keep` wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(file)
+        plan = Plan.from_json(table.schema.metadata[PLAN_KEY].decode())
+        columns = {name: _whole(table[name]) for name in table.column_names}
+        return Found(plan, columns["items"], columns.get("counts"))
+    except (OSError, pa.ArrowException, KeyError, TypeError):
+        raise ParameterError(f"{str(file)!r} is damaged; restore a copy of that file") from None
+
+
+def released_before(found: Found, planned: Plan, run: Run | None) -> Release:
+    """A release as it was returned when it was made."""
+    run = Run("", "", None) if run is None else run
+    if found.plan.hash == planned.hash:
+        return Release(planned, found.items, found.counts, run=run)
+    return Release(found.plan, found.items, found.counts, approved=planned, run=run)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
-    column = table.column(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
