@@ -70,6 +70,9 @@ def _command_line() -> str:
     parts += ["```text", _help(cli, "dpsu"), "```"]
     for name, command in sorted(cli.commands.items()):
         parts += ["", f"## dpsu {name}", "", "```text", _help(command, f"dpsu {name}"), "```"]
+        for part, inner in getattr(command, "commands", {}).items():
+            whole = f"dpsu {name} {part}"
+            parts += ["", f"### {whole}", "", "```text", _help(inner, whole), "```"]
     return "\n".join(parts) + "\n"
 
 

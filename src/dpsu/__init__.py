@@ -24,6 +24,7 @@ from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.ledger import Ledger
+from dpsu.ledger.splitting import split_budget
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import (
     Bits,
@@ -46,6 +47,7 @@ from dpsu.privacy.guarantee import Privacy
 from dpsu.releases import release
 from dpsu.results import Release
 from dpsu.selection import select
+from dpsu.series.repeated import Series
 from dpsu.yields.comparing import Comparison, compare
 from dpsu.yields.forecasted import Forecast
 from dpsu.yields.forecasting import forecast
@@ -79,6 +81,7 @@ __all__ = [
     "Release",
     "Reroute",
     "ResourceError",
+    "Series",
     "Sieve",
     "Sips",
     "Tokens",
@@ -92,6 +95,7 @@ __all__ = [
     "plan",
     "release",
     "select",
+    "split_budget",
 ]
 
 

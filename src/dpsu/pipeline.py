@@ -15,7 +15,11 @@ from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import Choice
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
-from dpsu.results import Release, new_run
+from dpsu.results import Release, Run, new_run
+
+
+def begins_at_once(run: Run) -> None:
+    """A release about which nobody else has to know, other than its ledger."""
 
 
 def carry_out(
@@ -26,6 +30,7 @@ def carry_out(
     spending: Spending,
     report: Report = lambda stage, done: None,
     choice: str | None = None,
+    begin: Callable[[Run], None] = begins_at_once,
 ) -> Release:
     """Release by a plan.
 
@@ -43,6 +48,8 @@ def carry_out(
         Called with the name of a stage and how far it is.
     choice : str, optional
         What will choose the final plan by the data; the guarantee of the whole is charged then.
+    begin : callable
+        Called after the charge and before any row is read; it may still refuse the release.
     """
     seed = plan.insecure_seed
     key = Key.from_os() if seed is None else Key.from_insecure_seed(seed)
@@ -53,6 +60,7 @@ def carry_out(
         check()
     started = new_run(spending.dataset)
     with spending.charged(plan, run=started.id, choice=choice) as number:
+        begin(started)
         report("reading", 0)
     found = run(key)
     approved = plan if isinstance(plan.selection, Choice) else None

@@ -11,7 +11,7 @@ from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
-from dpsu.pipeline import carry_out
+from dpsu.pipeline import begins_at_once, carry_out
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -24,6 +24,7 @@ from dpsu.plans.planning import (
 )
 from dpsu.privacy.guarantee import Privacy
 from dpsu.results import Release
+from dpsu.series.once import Once
 from dpsu.showing.progress import Stages, stages
 
 
@@ -46,6 +47,7 @@ def release(
     memory_limit: int | str | None = None,
     progress: bool | Stages | None = None,
     ledger: Spending | None = None,
+    once: str | None = None,
 ) -> Release:
     """Release as many items of the users' union as differential privacy allows.
 
@@ -93,6 +95,10 @@ def release(
         Where the release is charged before anything is read, and refused if the budget does not
         allow it: ``dpsu.Ledger("ledger.db").dataset("visits", budget=(3, 1e-5))``. A release that
         fails later is charged all the same.
+    once : str, optional
+        A name under which this dataset of the ledger is released once, for jobs that may run twice:
+        if it was, what was released then is returned, and nothing is read or charged. Refused if
+        it was by another plan, or if it failed after it was charged.
 
     Returns
     -------
@@ -150,13 +156,19 @@ def release(
     )
     source = Source(data, plan.user, plan.item, format, strict)
     source.refuse_public(plan.knowledge.paths)
+    kept = None if once is None else Once(once, spending, plan)
+    stored = None if kept is None else kept.stored()
+    if stored is not None:
+        return stored
     with shown as report, named_by(given):
+        run = OneMachine(plan, source, memory, report).run
         return carry_out(
             plan,
             check=source.check,
-            run=OneMachine(plan, source, memory, report).run,
+            run=run if kept is None else kept.keeping(run),
             spending=spending,
             report=report,
+            begin=begins_at_once if kept is None else kept.begin,
         )
 
 

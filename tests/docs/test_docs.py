@@ -23,6 +23,7 @@ TESTED_ELSEWHERE = {
     "compare",
     "forecast",
     "ledger",
+    "series",
     "spark",
     "sql",
     "text",

@@ -30,7 +30,7 @@ PROVED = [
     "text/domain",
     "engines/local_rounds", "engines/local_texts", "engines/cluster/conversations",
     "engines/cluster/rounds", "engines/cluster/steps", "engines/cluster/surveys",
-    "ledger/accounting", "pipeline", "selection",
+    "ledger/accounting", "pipeline", "selection", "series/terms",
     "plans/mechanisms/auto", "plans/counts",
     "plans/mechanisms/base", "plans/mechanisms/one_shot", "plans/mechanisms/count",
     "plans/mechanisms/greedy", "plans/mechanisms/ngrams", "plans/mechanisms/policy",

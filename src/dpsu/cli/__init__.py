@@ -22,6 +22,7 @@ from dpsu.cli.ngrams import ngrams_command
 from dpsu.cli.plan import plan_command
 from dpsu.cli.proofs import proofs_command
 from dpsu.cli.release import release_command
+from dpsu.cli.series import series_command
 from dpsu.cli.streams import to_stderr
 from dpsu.cli.tokenizer import tokenizer_command
 from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
@@ -49,6 +50,7 @@ for command in (
     plan_command,
     proofs_command,
     release_command,
+    series_command,
     tokenizer_command,
 ):
     cli.add_command(command)

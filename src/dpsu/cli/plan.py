@@ -14,6 +14,8 @@ from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, putting, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
 from dpsu.errors import DpsuError
+from dpsu.ledger.prose import shared_text
+from dpsu.ledger.splitting import split
 
 PROFILE = ("users", "items_per_user", "spread", "zipf", "vocabulary", "profile")
 
@@ -27,6 +29,12 @@ PROFILE = ("users", "items_per_user", "spread", "zipf", "vocabulary", "profile")
     help="Show, or forecast, this plan, written by --json, instead of one made from options.",
 )
 @plan_options
+@click.option(
+    "--releases",
+    type=int,
+    help="So many equal releases are to share --epsilon and --delta: plan one of them. By sieve, "
+    "unless a mechanism is named.",
+)
 @click.option("--users", type=int, help="Forecast: expected number of users.")
 @click.option(
     "--items-per-user", type=float, help="Forecast: different items of a user, on average."
@@ -58,7 +66,12 @@ PROFILE = ("users", "items_per_user", "spread", "zipf", "vocabulary", "profile")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the forecast, as JSON.")
 @click.option("--output", hidden=True)
 def plan_command(
-    as_json: bool, html: Path | None, output: str | None, plan_file: Path | None, **options: Any
+    as_json: bool,
+    html: Path | None,
+    output: str | None,
+    plan_file: Path | None,
+    releases: int | None,
+    **options: Any,
 ) -> None:
     """Show what a release would do and need, without reading any data.
 
@@ -76,8 +89,9 @@ def plan_command(
             raise click.UsageError(
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
-        made = _made(options, plan_file)
-        to_stdout(f"{made.to_json() if as_json else made}\n")
+        made, shared = _made(options, plan_file, releases)
+        told = "" if shared is None or as_json else f"{shared}\n\n"
+        to_stdout(f"{made.to_json() if as_json else f'{told}{made}'}\n")
         return
     writable(
         [
@@ -88,21 +102,35 @@ def plan_command(
         {"html": html},
         {"html": PAGES},
     )
-    made = _made(options, plan_file)
+    made, shared = _made(options, plan_file, releases)
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
         seen = interruptible(lambda: dpsu.forecast(made, **profile, progress=progress))
     if html is not None:
         with putting("the page", html):
             seen.write_html(html)
-    to_stdout((seen.to_json() if as_json else f"{seen.plan}\n\n{seen}") + "\n")
+    told = "" if shared is None else f"{shared}\n\n"
+    to_stdout((seen.to_json() if as_json else f"{told}{seen.plan}\n\n{seen}") + "\n")
     for warning in caught:
         to_stderr(f"warning: {warning.message}")
     if seen.hopeless:
         raise DpsuError("; ".join(found.text for found in seen.findings if found.stops))
 
 
-def _made(options: dict[str, Any], file: Path | None) -> dpsu.Plan:
-    """The plan in a file, or what options make."""
-    found = planned(options, file)
-    made: dpsu.Plan = dpsu.plan(**found) if file is None else found["plan"]
-    return made
+def _made(
+    options: dict[str, Any], file: Path | None, releases: int | None
+) -> tuple[dpsu.Plan, str | None]:
+    """The plan in a file, or what options make; of several releases also what they share."""
+    typed = planned(options, file)
+    if file is not None:
+        if releases is not None:
+            raise click.UsageError("--plan is the plan of one release; drop --releases")
+        return typed["plan"], None
+    if releases is None:
+        return dpsu.plan(**typed), None
+    typed["mechanism"] = typed["mechanism"] or dpsu.Sieve()
+    found = split(
+        (typed["epsilon"], typed["delta"]), releases, typed["mechanism"], typed["item"],
+        typed["counts"],
+    )  # fmt: skip
+    typed |= {"epsilon": found.each.epsilon, "delta": found.each.delta}
+    return dpsu.plan(**typed), shared_text(found)

@@ -34,8 +34,14 @@ from dpsu.plans.mechanisms import Auto
 @engine_options
 @result_options
 @ledger_options
+@click.option(
+    "--once",
+    metavar="NAME",
+    help="With --ledger: release under this name once. If that is done, write its items again, and "
+    "read and charge nothing; refuse another plan.",
+)
 def release_command(
-    files: tuple[str, ...], engine: str, plan_file: Path | None, **options: Any
+    files: tuple[str, ...], engine: str, plan_file: Path | None, once: str | None, **options: Any
 ) -> None:
     """Release the items of FILE... (parquet, csv, tsv, jsonl; .gz and .zst too; - is stdin).
 
@@ -47,6 +53,8 @@ def release_command(
     read += [] if plan_file is None else [str(plan_file)]
 
     def make() -> dict[str, Any]:
+        if once is not None and engine != "local":
+            raise click.UsageError("--once is for --engine local")
         if engine == "local":
             refuse_for_local(options)
         made = planned(options, plan_file, quiet=places.quiet)
@@ -57,7 +65,10 @@ def release_command(
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
         if engine == "spark":
             return release_on_spark(files, made, options | {"ledger": spending})
-        return dpsu.release(data, progress=progress, ledger=spending, **made, **options)
+        found = dpsu.release(data, progress=progress, ledger=spending, once=once, **made, **options)
+        if once is not None and not spending.unfinished and not places.quiet:
+            to_stderr(f"note: {once} was released {found.run.time}; nothing was read or charged")
+        return found
 
     places.released(files, read, make, release)
 

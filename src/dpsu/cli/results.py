@@ -128,7 +128,7 @@ def write_result(
             stack.callback(named[name].discard)
         if output is None:
             stage.outputs[_items_name(None)] = PERHAPS_IN_PART
-            to_stdout("".join(f"{line}\n" for line in _printed(result)))
+            to_stdout("".join(f"{line}\n" for line in printed_lines(result)))
             stage.outputs[_items_name(None)] = COMPLETE
         put_in_place(named, spending.done)
     # The items come first: trouble with words for people must not cost the release.
@@ -170,7 +170,7 @@ def _items_name(output: Path | None) -> str:
     return "the items on standard output" if output is None else f"the items in {str(output)!r}"
 
 
-def _printed(result: dpsu.Release) -> list[str]:
+def printed_lines(result: dpsu.Release) -> list[str]:
     """Lines for standard output; raw into files and pipes, harmless on a terminal."""
     if not a_terminal():
         return lines(result)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpsu.ledger.accounting import Amount
     from dpsu.ledger.ledger import Ledger
     from dpsu.ledger.records import Account, RecordedRelease
+    from dpsu.ledger.splitting import Split
     from dpsu.privacy.guarantee import Privacy
 
 STATES = {
@@ -87,6 +88,22 @@ def account_html(account: Account) -> str:
         *([table(RELEASES_HEAD, map(_release_row, newest), texts=5)] if newest else []),
         *map(paragraph, (*_sums_only(account), *_states(account))),
         bullets("You promise that", [*ACCOUNT_PROMISES, WITHOUT_PROMISE]),
+    )
+
+
+def shared_text(split: Split) -> str:
+    """How several equal releases share a budget."""
+    how = (
+        "by sums of epsilon and delta"
+        if split.by_sums
+        else f"by Gaussian composition; by sums each would have epsilon "
+        f"{split.budget.epsilon / split.releases:.4g}"
+    )
+    return (
+        f"The plan of one of {split.releases:,} equal releases, which together stay within "
+        f"{_set(split.budget)} ({how}; `dpsu proofs ledger`). Charge each of them to one dataset "
+        f"of a ledger with the budget {split.budget.epsilon:g},{split.budget.delta:g}, and choose "
+        "no later one by what earlier ones showed."
     )
 
 

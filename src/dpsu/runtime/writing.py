@@ -203,6 +203,49 @@ def write_whole(path: Path, write: Write, *, private: bool = False) -> None:
         ready.discard()
 
 
+def claim(path: Path, text: str) -> BinaryIO:
+    """Make a file that nobody made before; of several processes, one succeeds.
+
+    When it returns, the file is on the disk; it is locked as long as the result is open, which is
+    at most as long as this process lives. Raises FileExistsError if it was there.
+    """
+    file = _made(path, None, private=False)
+    try:
+        file.write(text.encode())
+        file.flush()
+        _to_disk(file.fileno())
+        if hasattr(os, "O_DIRECTORY"):
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                _to_disk(folder)
+            finally:
+                os.close(folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            file.close()
+        raise
+    return file
+
+
+def claimed_by_somebody(path: Path) -> bool:
+    """Whether a process that lives made this file by :func:`claim`; False if that is not known."""
+    try:
+        import fcntl
+
+        descriptor = os.open(path, os.O_RDONLY)
+    except (ImportError, OSError):
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Write every byte, even if the other side takes few at a time."""
     left = memoryview(data)

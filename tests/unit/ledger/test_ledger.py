@@ -975,7 +975,7 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     guide = ROOT / "docs" / "guides" / "ledger.md"
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
-    script, elsewhere, check = blocks(guide, "sh")
+    script, several, once, elsewhere, check = blocks(guide, "sh")
 
     def bash(typed: str) -> str:
         done = subprocess.run(
@@ -985,6 +985,10 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    bash(several)
+    one = dpsu.Plan.read(tmp_path / "one-of-four.json")
+    assert f"epsilon {one.privacy.epsilon:g}\nand delta 1.75e-6" in guide.read_text()
+    assert one.privacy.delta == 1.75e-6
     told = bash(script)
     (shown,) = blocks(guide, "text")
     # All of it but the times.
@@ -992,6 +996,10 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
         assert line in told
     (head,) = re.findall("[0-9a-f]{64}", told)
     assert "unchanged; 0 came since" in bash(re.sub("[0-9a-f]{64}", head, check))
+    bash(once)
+    bash(once)
+    assert len(Ledger(tmp_path / "ledger.db").account("visits").releases) == 3
+    assert (tmp_path / "week-10.txt").read_text() == "bread\nmilk\n"
     assert "elsewhere" in bash(elsewhere)
     (tmp_path / "ledger.db").unlink()
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,166 @@
+"""`dpsu series`: releases that repeat under one budget."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+import dpsu
+from dpsu.cli.charges import ledger_options
+from dpsu.cli.interrupts import COMPLETE, stage
+from dpsu.cli.options import (
+    column_options,
+    format_option,
+    mechanism_options,
+    planned,
+    promise_options,
+    result_options,
+)
+from dpsu.cli.places import Places
+from dpsu.cli.results import printed_lines
+from dpsu.cli.sources import source_options
+from dpsu.cli.streams import printed, shown, to_stderr
+from dpsu.ledger.spending import Spending
+from dpsu.series.prose import HEAD, period_line, row
+from dpsu.series.state import DONE
+
+STATE = click.argument("state", type=click.Path())
+
+
+@click.group("series")
+def series_command() -> None:
+    """Release again and again under one budget, each time only items that are new.
+
+    `new` fixes the budget and the number of periods, `next` releases the next period, `show` says
+    what is spent, and `items` prints what was released.
+    """
+
+
+@series_command.command("new")
+@STATE
+@click.option("--periods", type=int, required=True, help="How many periods there will be at most.")
+@promise_options
+@column_options
+@mechanism_options("sieve")
+def new_command(state: str, periods: int, **options: Any) -> None:
+    """Begin a series in the folder STATE, which must not be there yet.
+
+    --epsilon and --delta are those of all periods together. No data is read.
+    """
+    typed = planned(options, quiet=True)
+    made = {name: typed[name] for name in ("epsilon", "delta", "user", "item")}
+    series = dpsu.Series.create(
+        state, periods=periods, mechanism=typed["mechanism"] or dpsu.Sieve(), **made
+    )
+    stage.outputs[f"the series in {state!r}"] = COMPLETE
+    shown(f"{series}\n")
+
+
+@series_command.command("next")
+@STATE
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@click.option(
+    "--period",
+    type=int,
+    help="The number that this period must have, for jobs that may run twice: if it is done, its "
+    "items are written again, and nothing is read or spent.",
+)
+@source_options
+@format_option
+@result_options
+@ledger_options
+def next_command(state: str, files: tuple[str, ...], period: int | None, **options: Any) -> None:
+    """Release from FILE... the items that no earlier period of STATE released.
+
+    FILE and output as for `dpsu release`. The period is spent before anything is read, and stays
+    spent if this run fails.
+    """
+    places = Places.taken(options)
+    series = dpsu.Series(state)
+    for name, path in (("output", places.output), ("report", places.report)):
+        if path is not None and path.absolute().parent.resolve() == series.path.resolve():
+            raise click.UsageError(
+                f"--{name} {str(path)!r} is in the folder of the series, which holds nothing else; "
+                "write it elsewhere"
+            )
+    done: list[int] = []
+
+    def release(data: Any, made: None, spending: Spending, progress: Any) -> dpsu.Release:
+        found = series.release(data, period=period, progress=progress, ledger=spending, **options)
+        done.append(period or len(series.history))
+        return found
+
+    with _telling_what_is_spent(series):
+        places.released(files, [], lambda: None, release)
+    if not places.quiet:
+        to_stderr(period_line(series, done[0]))
+
+
+@contextlib.contextmanager
+def _telling_what_is_spent(series: dpsu.Series) -> Iterator[None]:
+    """Say what an error cost, before it is said what it was."""
+    before = series.left
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(dpsu.DpsuError):
+            for each in series.history[series.periods - before :]:
+                end = (
+                    f"is done: `dpsu series items STATE --period {each.number}` prints its items"
+                    if each.state == DONE
+                    else "is spent, and has no result"
+                )
+                to_stderr(f"dpsu: period {each.number} of {series.periods} {end}")
+        raise
+
+
+@series_command.command("show")
+@STATE
+@click.option("--json", "as_json", is_flag=True, help="Print everything but the items as JSON.")
+def show_command(state: str, as_json: bool) -> None:
+    """Show the budget of a series, its plan, and which periods are spent."""
+    series = dpsu.Series(state)
+    history = series.history
+    if as_json:
+        facts = {
+            "periods": series.periods,
+            "left": series.left,
+            "budget": vars(series.budget),
+            "history": [
+                {**vars(each), "run": None if each.run is None else vars(each.run)}
+                for each in history
+            ],
+            "plan": series.plan.to_dict(),
+        }
+        shown(f"{json.dumps(facts, indent=2)}\n")
+        return
+    if history:
+        from rich.table import Table
+
+        with printed() as console:
+            table = Table()
+            for name in HEAD:
+                table.add_column(name, justify="right" if name in ("period", HEAD[-1]) else "left")
+            for each in history:
+                table.add_row(*row(each))
+            console.print(table)
+    shown(f"{series}\n")
+
+
+@series_command.command("items")
+@STATE
+@click.option("--period", type=int, help="Only what this period released.")
+def items_command(state: str, period: int | None) -> None:
+    """Print all items that were released so far, sorted, one per line."""
+    import pyarrow as pa
+
+    series = dpsu.Series(state)
+    if period is not None:
+        found = series.stored(period)
+    else:
+        found = dpsu.Release(series.plan, pa.array(list(series.items)))
+    shown("".join(f"{line}\n" for line in printed_lines(found)))

@@ -1,0 +1,1 @@
+"""Releases that repeat under one budget, each of items that earlier ones did not release."""

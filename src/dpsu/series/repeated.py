@@ -1,0 +1,329 @@
+"""The front door of releases that repeat."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsu.engines.found import Found
+from dpsu.errors import BudgetError, ParameterError
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
+from dpsu.inputs.tokens import Tokens
+from dpsu.keywords import kind_keywords
+from dpsu.ledger.spending import Spending
+from dpsu.options import flag, whole_number
+from dpsu.pipeline import carry_out
+from dpsu.plans.mechanisms import Mechanism
+from dpsu.plans.plan import Plan
+from dpsu.plans.planning import plan as make_plan
+from dpsu.plans.planning import with_public_data
+from dpsu.plans.public_data import PublicData
+from dpsu.privacy.guarantee import Privacy
+from dpsu.randomness.keys import Key
+from dpsu.results import Release, Run
+from dpsu.series.state import DONE, RUNNING, Period, State, spent
+from dpsu.series.terms import Terms
+from dpsu.showing.progress import Stages, stages
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsu.inputs.public import PublicItems
+
+
+class Series:
+    """Releases that repeat, such as every month, under one budget that is fixed at the start.
+
+    Each period releases only items that earlier ones did not: those are public, are left out of
+    everybody's set, and cost nothing. :meth:`create` begins a series; ``Series(path)`` goes on.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder that holds the state: what was fixed at the start, which periods are spent, and
+        what they released. Keep it: a copy that is older than the newest period would let that
+        period be spent again.
+
+    Privacy
+    -------
+    All periods together are (epsilon, delta)-differentially private for adding or removing one
+    user with all rows in all periods, by ``dpsu proofs series``. The items are public. Whether a
+    period failed may depend on the data, and is for the curator only.
+
+    Cost
+    ----
+    That of a release for each period; items of earlier periods are kept in memory.
+
+    Examples
+    --------
+    >>> import dpsu, pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "visits.series"
+    >>> series = dpsu.Series.create(path, periods=2, epsilon=3, delta=1e-5)
+    >>> january = {f"person {n}": ["bread", f"secret {n}"] for n in range(1000)}
+    >>> series.release(january).items
+    ('bread',)
+    >>> february = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
+    >>> series.release(february).items
+    ('milk',)
+    >>> dpsu.Series(path).items
+    ('bread', 'milk')
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = _folder(path)
+        self._state = State(self.path)
+        self._terms = self._state.terms()
+
+    @classmethod
+    @kind_keywords
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        periods: int,
+        epsilon: float,
+        delta: float,
+        mechanism: str | Mechanism = "sieve",
+        user: str | Users = DEFAULT_USER,
+        item: str | Items | Tokens = DEFAULT_ITEM,
+    ) -> Series:
+        """Begin a series: fix its plan, its budget and how many periods there will be.
+
+        Parameters
+        ----------
+        path : str or Path
+            A folder that is not there yet.
+        periods : int
+            How many there will be at most.
+        epsilon, delta : float
+            The guarantee of all periods together.
+        mechanism : str or Mechanism
+            By which each period is released. Noise of sieve is Gaussian, so that each period has
+            much more than an equal share of epsilon; "auto" has just that share.
+        user, item : str, Users, Items or Tokens
+            As in :func:`dpsu.release`.
+        """
+        folder = _folder(path)
+        made = make_plan(epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item)
+        State(folder).create(Terms.shared(made, periods))
+        return cls(folder)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of every period, with the guarantee of that period alone."""
+        return self._terms.plan
+
+    @property
+    def periods(self) -> int:
+        """How many periods there are at most."""
+        return self._terms.periods
+
+    @property
+    def budget(self) -> Privacy:
+        """The guarantee of all periods together."""
+        return self._terms.budget
+
+    @property
+    def history(self) -> tuple[Period, ...]:
+        """The periods that are spent, in their order."""
+        begun = self._state.begun(self._terms)
+        return tuple(self._state.period(number) for number in range(1, begun + 1))
+
+    @property
+    def left(self) -> int:
+        """How many periods are left."""
+        return self.periods - self._state.begun(self._terms)
+
+    @property
+    def items(self) -> tuple[Any, ...]:
+        """All items that were released so far, sorted."""
+        found: list[Any] = [
+            item for values in self._released() for item in Release(self.plan, values).items
+        ]
+        if len({type(item) for item in found}) > 1:
+            found = [str(item) for item in found]
+        return tuple(sorted(found))
+
+    def stored(self, period: int) -> Release:
+        """What a period released, as it was returned then."""
+        begun = self._state.begun(self._terms)
+        whole_number("period", period, 1, self.periods)
+        if period > begun or self._state.period(period).state != DONE:
+            raise ParameterError(
+                "{period} is not done: there is no release of it to return", period=period
+            )
+        return self._state.stored(period, self._terms)
+
+    def release(
+        self,
+        data: Any,
+        *,
+        period: int | None = None,
+        strict: bool = False,
+        format: str | None = None,
+        memory_limit: int | str | None = None,
+        progress: bool | Stages | None = None,
+        ledger: Spending | None = None,
+    ) -> Release:
+        """Release the items of the next period that no earlier one released.
+
+        The period is spent before anything is read, and stays spent if this fails or is killed.
+
+        Parameters
+        ----------
+        data
+            The rows of this period, as for :func:`dpsu.release`.
+        period : int, optional
+            The number that this period must have, for jobs that may run twice: if it is done, what
+            it released is returned again, and nothing is read or spent.
+        strict, format, memory_limit, progress
+            As for :func:`dpsu.release`.
+        ledger : optional
+            A dataset of a ledger, where each period is charged too, like any release: for people
+            about whom there are other releases.
+
+        Returns
+        -------
+        Release
+            The new items.
+        """
+        from dpsu.engines.local import OneMachine
+        from dpsu.inputs.reading import Source
+        from dpsu.runtime.memory import Memory, parse_size
+
+        spending = Spending.of(ledger)
+        flag("strict", strict)
+        memory = Memory(parse_size(memory_limit))
+        shown = stages(progress)
+        number = self._next(period)
+        if number is None:
+            assert period is not None
+            return self.stored(period)
+        # What is left out is what earlier periods released, and nothing that these data say.
+        known = self._known()
+        plan = self._ready(known)
+        source = Source(data, plan.user, plan.item, format, strict)
+        claims: list[Any] = []
+
+        def begin(run: Run) -> None:
+            claims.append(self._state.begin(number, run))
+
+        with shown as report, named_by(self.plan):
+            source.check()
+
+            def run(key: Key) -> Found:
+                found = self._without(OneMachine(plan, source, memory, report).run(key), known)
+                self._state.finish(number, found)
+                return found
+
+            try:
+                return carry_out(
+                    self.plan,
+                    check=source.check,
+                    run=run,
+                    spending=spending,
+                    report=report,
+                    begin=begin,
+                )
+            finally:
+                for claim in claims:
+                    claim.close()
+
+    def _next(self, wanted: int | None) -> int | None:
+        """The number of the period that begins now; None if the one that is wanted is done."""
+        begun = self._state.begun(self._terms)
+        if wanted is not None:
+            whole_number("period", wanted, 1, self.periods)
+            if wanted > begun + 1:
+                raise ParameterError(
+                    f"{{period}} is not the next one, which is {begun + 1}", period=wanted
+                )
+        newest = None if begun == 0 else self._state.period(begun)
+        if newest is not None and newest.state == RUNNING:
+            raise ParameterError(
+                f"period {begun} of {str(self.path)!r} is running in another process; wait until "
+                "it has ended"
+            )
+        if wanted is not None and wanted <= begun:
+            if self._state.period(wanted).state == DONE:
+                return None
+            raise BudgetError(
+                f"period {wanted} of the series {str(self.path)!r} is spent: it failed or was "
+                "killed after it began, and may have shown something by that. Nothing was read. "
+                "Go on with the next one"
+            )
+        if begun >= self.periods:
+            raise spent(self.path, self.periods)
+        return begun + 1
+
+    def _released(self) -> list[pa.Array]:
+        return self._state.items([each.number for each in self.history if each.state == DONE])
+
+    def _known(self) -> PublicItems | None:
+        """All that earlier periods released; None if that is nothing."""
+        from dpsu.inputs.public import read_public_items
+
+        items, known = self.items, self.plan.item
+        columns = known.columns if isinstance(known, Items) else known.name
+        return read_public_items(list(items), columns) if items else None
+
+    def _ready(self, known: PublicItems | None) -> Plan:
+        """The plan of every period with what this one leaves out at hand.
+
+        Items keep the type that they had in the first period, if the plan did not say.
+        """
+        plan = with_public_data(self.plan)
+        released = self._released()
+        item = plan.item
+        if released and isinstance(item, Items) and len(item.names) == 1 and item.type is None:
+            plan = replace(plan, item=replace(item, type=_type(released[0])))
+        return plan.with_knowledge(PublicData(public_items=known))
+
+    def _without(self, found: Found, known: PublicItems | None) -> Found:
+        """What was found and is new; the engine adds what is known anyway to what it finds."""
+        import pyarrow.compute as pc
+
+        plan = replace(found.plan, item=self.plan.item, knowledge=PublicData())
+        if known is None:
+            return Found(plan, found.items, codec=found.codec)
+        old = pc.is_in(found.items, value_set=known.as_type(found.items.type))
+        return Found(plan, found.items.filter(pc.invert(old)), codec=found.codec)
+
+    def __repr__(self) -> str:
+        spent_now = self._state.begun(self._terms)
+        return f"<Series {str(self.path)!r}: {spent_now:,} of {self.periods:,} periods spent>"
+
+    def __str__(self) -> str:
+        from dpsu.series.prose import series_text
+
+        return series_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpsu.series.prose import series_html
+
+        return series_html(self)
+
+
+def _type(values: pa.Array) -> str | None:
+    """The type of items by the name that it has as an option."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(values.type):
+        return "integer"
+    return "text" if pa.types.is_string(values.type) or _large(values.type) else None
+
+
+def _large(type_: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_large_string(type_))
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise ParameterError(f"path must be the name of a folder, not a {type(path).__name__}")
+    return Path(path).absolute()

@@ -1,0 +1,122 @@
+"""Periods of a series that are killed, before and after every step that reaches the disk.
+
+    python -m tests.support.series_kills FOLDER
+
+A small process of its own, so that forks are cheap and safe. Every child goes through a period as
+:meth:`dpsu.Series.release` does, without the mechanism: it notes that it reads a row, and "finds"
+an item. What must hold afterwards is checked here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import dpsu
+from dpsu.engines.found import Found
+from dpsu.engines.local import OneMachine
+from dpsu.series.state import DONE, UNFINISHED
+
+
+class Deadly:
+    """Kills its process at the step whose turn it is."""
+
+    left = 0
+
+    @classmethod
+    def step(cls) -> None:
+        cls.left -= 1
+        if cls.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @classmethod
+    def around(cls, call: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*args: Any, **kwargs: Any) -> Any:
+            cls.step()
+            found = call(*args, **kwargs)
+            cls.step()
+            return found
+
+        return stepping
+
+
+def rows(reads: Path) -> Iterator[tuple[str, str]]:
+    """Rows that note on the disk that they were read."""
+    descriptor = os.open(reads, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(descriptor, b"read\n")
+    os.close(descriptor)
+    yield "somebody", "bread"
+    Deadly.step()
+    yield "somebody", "milk"
+
+
+def found(machine: Any, key: Any) -> Found:
+    """Reads all rows, finds one item, and adds what is known, as the engine does."""
+    read = list(machine._source.data)
+    known = machine._plan.knowledge.public_items
+    old = [] if known is None else known.items.to_pylist()
+    return Found(machine._plan, pa.array([*old, f"{read[0][1]} {len(old)}"]))
+
+
+def die_at(step: int, series: dpsu.Series, reads: Path) -> int:
+    """A child that releases a period and dies at a step; how it ended."""
+    child = os.fork()
+    if not child:
+        OneMachine.run = found  # type: ignore[method-assign,assignment]
+        for name in ("open", "fsync", "fdopen"):
+            setattr(os, name, Deadly.around(getattr(os, name)))
+        Path.replace = Deadly.around(Path.replace)  # type: ignore[method-assign]
+        Deadly.left = step
+        try:
+            series.release(rows(reads))
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), code
+    return code
+
+
+def check(series: dpsu.Series, reads: Path) -> None:
+    """What must hold while nobody is alive."""
+    history = series.history
+    times_read = len(reads.read_text().split()) if reads.exists() else 0
+    assert times_read <= len(history), "rows of a period that is not spent were read"
+    assert {each.state for each in history} <= {DONE, UNFINISHED}
+    released = [series.stored(each.number).items for each in history if each.state == DONE]
+    assert len(series.items) == len(set(series.items)) == sum(map(len, released))
+
+
+def main() -> None:
+    """Kill at every step, and check after every kill."""
+    folder = Path(sys.argv[1])
+    first = dpsu.Series.create(folder / "0", periods=3, epsilon=3, delta=1e-5, mechanism="greedy")
+    killed = lost = 0
+    while True:
+        # On a state of its own, so that none runs out of periods.
+        path = folder / f"{killed + 1}"
+        shutil.copytree(first.path, path)
+        series, reads = dpsu.Series(path), folder / f"{killed + 1}.reads"
+        assert die_at(0, series, reads) == 0
+        code = die_at(killed + 1, series, reads)
+        check(series, reads)
+        lost += series.history[-1].state == UNFINISHED
+        assert die_at(0, series, reads) == 0 or not series.left  # and the series goes on
+        check(series, reads)
+        assert series.history[-1].state == DONE
+        if code == 0:
+            break
+        killed += 1
+    print(killed, lost)
+
+
+if __name__ == "__main__":
+    main()

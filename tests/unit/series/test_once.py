@@ -1,0 +1,154 @@
+"""A release of a ledger that has a name is made once."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import dpsu
+from dpsu.ledger.ledger import Ledger
+from dpsu.runtime.writing import claim
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
+
+VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(600)}
+PLAN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "weighted-gaussian"}
+BUDGET = (3.0, 1e-5)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.db")
+
+
+def states(ledger: Ledger) -> list[str]:
+    return [each.state for each in ledger.account("visits").releases]
+
+
+@pytest.mark.parametrize("mechanism", ["sieve", "auto"])
+def test_a_second_run_returns_the_first_and_spends_nothing(ledger: Ledger, mechanism: str) -> None:
+    def job(data: Any) -> dpsu.Release:
+        dataset = ledger.dataset("visits", budget=BUDGET)
+        return dpsu.release(
+            data, **(PLAN | {"mechanism": mechanism}), counts=True, ledger=dataset, once="monday"
+        )
+
+    first = job(VISITS)
+    again = job(unread())
+    assert again == first
+    assert (again.run, again.plan_hash, again.approved) == (
+        first.run, first.plan_hash, first.approved,
+    )  # fmt: skip
+    assert states(ledger) == ["done"]
+
+
+def unread() -> Iterator[tuple[str, str]]:
+    raise AssertionError("rows were read")
+    yield "somebody", "something"
+
+
+def test_names_and_datasets_are_apart(ledger: Ledger) -> None:
+    for dataset, name in (("visits", "monday"), ("visits", "tuesday"), ("other", "monday")):
+        spending = ledger.dataset(dataset, budget=BUDGET)
+        dpsu.release(VISITS, **PLAN, ledger=spending, once=name)
+    assert states(ledger) == ["done", "done"]
+    assert len(ledger.account("other").releases) == 1
+
+
+def test_another_plan_is_refused(ledger: Ledger) -> None:
+    dataset = ledger.dataset("visits", budget=BUDGET)
+    dpsu.release(VISITS, **PLAN, ledger=dataset, once="monday")
+    with pytest.raises(dpsu.ParameterError, match="once='monday' was released by another plan"):
+        dpsu.release(unread(), **(PLAN | {"epsilon": 0.5}), ledger=dataset, once="monday")
+    (begun,) = ledger.path.with_name("ledger.db.once").glob("*-begun.json")
+    begun.write_text("")
+    with pytest.raises(dpsu.ParameterError, match="another plan"):
+        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+    assert states(ledger) == ["done"]
+
+
+def test_what_failed_is_spent(ledger: Ledger) -> None:
+    def rows() -> Iterator[tuple[str, str]]:
+        yield "somebody", "something"
+        raise ZeroDivisionError
+
+    dataset = ledger.dataset("visits", budget=BUDGET)
+    with pytest.raises(ZeroDivisionError):
+        dpsu.release(rows(), **PLAN, ledger=dataset, once="monday")
+    with pytest.raises(dpsu.BudgetError, match="another name spends again"):
+        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+    assert states(ledger) == ["unfinished"]
+
+
+def test_two_processes_do_not_spend_one_name(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = ledger.dataset("visits", budget=BUDGET)
+    dpsu.release(VISITS, **PLAN, ledger=dataset, once="monday")
+    for file in ledger.path.with_name("ledger.db.once").iterdir():
+        file.unlink()
+        begun = file.with_name(file.name.replace("items.parquet", "begun.json"))
+    with claim(begun, ""), pytest.raises(dpsu.ParameterError, match="is running in another"):
+        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+    monkeypatch.setattr("dpsu.series.once.Once.stored", lambda self: None)
+    with pytest.raises(dpsu.ParameterError, match="another process began once='monday'"):
+        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+    assert states(ledger) == ["done", "void"]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "x" * 81, "a b", 7, "a\n"])
+def test_what_is_no_name_is_refused(ledger: Ledger, name: Any) -> None:
+    with pytest.raises(dpsu.ParameterError, match="once"):
+        dpsu.release(VISITS, **PLAN, ledger=ledger.dataset("visits", budget=BUDGET), once=name)
+    assert not ledger.path.exists()
+
+
+def test_it_needs_a_ledger() -> None:
+    with pytest.raises(dpsu.ParameterError, match="needs a ledger"):
+        dpsu.release(VISITS, **PLAN, once="monday")
+
+
+def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{user},{item}\n" for user, held in VISITS.items() for item in held)
+    (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
+    typed = ["release", "visits.csv", "--mechanism", "weighted-gaussian", "--delta", "1e-6"]
+    book = [
+        "--ledger",
+        "ledger.db",
+        "--dataset",
+        "visits",
+        "--budget",
+        "3,1e-5",
+        "--once",
+        "monday",
+    ]
+    first = run(*typed, "--epsilon", "1", *book)
+    assert first[:2] == (0, "bread\nmilk\n"), first
+    assert "note" not in first[2]
+    code, out, err = run(*typed, "--epsilon", "1", *book)
+    assert (code, out) == (0, "bread\nmilk\n")
+    assert "note: monday was released" in err
+    assert "nothing was read or charged" in err
+    code, out, err = run(*typed, "--epsilon", "0.5", *book)
+    assert (code, out) == (2, "")
+    assert "--once monday was released by another plan" in err
+    code, out, err = run(*typed, "--epsilon", "1", "--once", "monday")
+    assert (code, "--once monday needs a --ledger" in err) == (2, True)
+    assert states(Ledger("ledger.db")) == ["done"]
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+def test_what_is_returned_again_has_the_types_that_it_had(tmp_path: Path) -> None:
+    days = pa.array([datetime.date(2024, 2, 29)] * 800)
+    table = pa.table({"user": list(range(800)), "country": ["fr"] * 800, "day": days})
+    spending = dpsu.Ledger(tmp_path / "ledger.db").dataset("visits", budget=(3, 1e-5))
+    plan = dpsu.plan(epsilon=2, delta=1e-6, item=["country", "day"], mechanism="sieve")
+    first, second = (dpsu.release(table, plan, ledger=spending, once="monday") for _ in range(2))
+    assert first.items == (("fr", datetime.date(2024, 2, 29)),)
+    assert second == first
+    assert second.to_arrow().equals(first.to_arrow())

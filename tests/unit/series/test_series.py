@@ -1,0 +1,469 @@
+"""Releases that repeat under one budget."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tools.pages import ROOT
+
+import dpsu
+from dpsu.contributions import grouped
+from dpsu.engines import local
+from dpsu.ledger.accounting import cost_of, total
+from dpsu.ledger.ledger import Ledger
+from dpsu.runtime.writing import claim
+from dpsu.series.state import DONE, RUNNING, UNFINISHED
+from tests.docs.test_docs import blocks
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
+
+BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
+Rows = dict[str, list[Any]]
+
+
+def month(*items: Any) -> Rows:
+    return {f"person {n}": [*items, f"secret {n}"] for n in range(600)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "visits.series"
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """To divide a budget takes seconds, so that is done once."""
+    path = tmp_path_factory.mktemp("begun") / "visits.series"
+    return dpsu.Series.create(path, periods=3, **BUDGET).path
+
+
+@pytest.fixture
+def series(begun: Path, path: Path) -> dpsu.Series:
+    shutil.copytree(begun, path)
+    return dpsu.Series(path)
+
+
+def test_each_period_releases_what_earlier_ones_did_not(series: dpsu.Series, path: Path) -> None:
+    assert series.release(month("bread")).items == ("bread",)
+    assert series.release(month("bread", "milk")).items == ("milk",)
+    again = dpsu.Series(path)
+    assert again.release(month("bread", "milk", "tea")).items == ("tea",)
+    assert again.items == series.items == ("bread", "milk", "tea")
+    assert [each.released for each in again.history] == [1, 1, 1]
+
+
+def test_known_items_take_no_part_in_later_periods(
+    series: dpsu.Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are left out of everybody's set before anything is weighed."""
+    series.release(month("bread"))
+    seen: list[list[str]] = []
+    arrange = grouped.arrange
+
+    def watched(pairs: Any, users: Any, items: Any, **more: Any) -> Any:
+        seen.append(pairs.items.values.take(pa.array(items)).to_pylist())
+        return arrange(pairs, users, items, **more)
+
+    monkeypatch.setattr(local, "arrange", watched)
+    series.release(month("bread", "milk"))
+    ((*held,),) = seen
+    assert "milk" in held
+    assert "bread" not in held
+
+
+def test_what_is_left_out_is_what_was_released_and_not_what_others_hold(
+    series: dpsu.Series,
+) -> None:
+    """An item that was held before, and did not come out, takes part."""
+    assert series.release(month() | {"one": ["rare"]}).items == ()
+    assert series.release(month("rare")).items == ("rare",)
+
+
+def test_all_periods_are_within_the_budget_and_a_further_one_is_refused(
+    series: dpsu.Series,
+) -> None:
+    costs = [cost_of(series.plan)] * series.periods
+    assert total(costs).within(series.budget)
+    assert not total([*costs, costs[0]]).within(series.budget)
+    for _ in range(3):
+        series.release(month("bread"))
+    assert series.left == 0
+
+    def unread() -> Iterator[tuple[str, str]]:
+        raise AssertionError("rows were read")
+        yield "somebody", "something"
+
+    with pytest.raises(dpsu.BudgetError, match="all 3 periods of the series"):
+        series.release(unread())
+    assert len(series.history) == 3
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "policy-laplace", dpsu.Bits(items_per_user=200)])
+def test_mechanisms_without_gaussian_noise_share_by_sums(mechanism: Any, path: Path) -> None:
+    series = dpsu.Series.create(path, periods=4, mechanism=mechanism, **BUDGET)
+    assert series.plan.privacy == dpsu.Privacy(0.75, 2.5e-6)
+    assert "by sums of epsilon and delta" in str(series)
+
+
+def test_a_period_may_choose_its_mechanism(path: Path) -> None:
+    series = dpsu.Series.create(path, periods=2, mechanism="auto", **BUDGET)
+    series.release(month("bread"))
+    released = series.release(month("bread", "milk"))
+    assert released.items == ("milk",)
+    assert released.approved == series.plan
+    assert series.stored(2) == released
+    assert series.stored(2).approved == series.plan
+
+
+def test_a_period_is_spent_before_anything_is_read(series: dpsu.Series) -> None:
+    seen: list[int] = []
+
+    def rows() -> Iterator[tuple[str, str]]:
+        for user, items in month("bread").items():
+            seen.append(series.left)
+            yield from ((user, item) for item in items)
+
+    series.release(rows())
+    assert set(seen) == {2}
+
+
+def test_a_period_that_fails_is_spent_and_the_series_goes_on(series: dpsu.Series) -> None:
+    def rows() -> Iterator[tuple[str, str]]:
+        yield "somebody", "something"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        series.release(rows())
+    assert [each.state for each in series.history] == [UNFINISHED]
+    assert "An unfinished period failed or was killed" in str(series)
+    with pytest.raises(dpsu.BudgetError, match=r"period 1 of the series .* is spent"):
+        series.release(month("bread"), period=1)
+    assert series.release(month("bread")).items == ("bread",)
+    assert [each.state for each in series.history] == [UNFINISHED, DONE]
+
+
+def test_mistakes_that_names_show_cost_nothing(series: dpsu.Series, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("who,what\na,b\n")
+    with pytest.raises(dpsu.ParameterError, match="the plan names it"):
+        series.release(tmp_path / "rows.csv")
+    with pytest.raises(dpsu.ParameterError, match="there is no file"):
+        series.release(tmp_path / "none.csv")
+    with pytest.raises(dpsu.ParameterError, match="format"):
+        series.release(tmp_path / "rows.csv", format="excel")
+    assert series.left == 3
+
+
+def test_a_job_that_runs_twice_gets_the_same_release(series: dpsu.Series) -> None:
+    first = series.release(month("bread"), period=1)
+    again = series.release(month("bread", "other data"), period=1)
+    assert again == first == series.stored(1)
+    assert (again.run, again.plan_hash) == (first.run, first.plan_hash)
+    assert series.left == 2
+    for wrong in (0, 4, True, "1"):
+        with pytest.raises(dpsu.ParameterError, match="period"):
+            series.release(month("bread"), period=wrong)  # type: ignore[arg-type]
+    with pytest.raises(dpsu.ParameterError, match="not the next one, which is 2"):
+        series.release(month("bread"), period=3)
+    with pytest.raises(dpsu.ParameterError, match="not done"):
+        series.stored(2)
+
+
+def test_two_processes_do_not_spend_one_period(series: dpsu.Series, path: Path) -> None:
+    """The second is refused while the first runs, and where that is not known, by the file."""
+    with claim(path / "0001-begun.json", "{}"):
+        assert series.history[0].state == RUNNING
+        with pytest.raises(dpsu.ParameterError, match="is running in another process"):
+            series.release(month("bread"))
+    assert series.history[0].state == UNFINISHED
+    assert series.history[0].run is None
+
+    def rows() -> Iterator[tuple[str, str]]:
+        raise AssertionError("rows were read")
+        yield "somebody", "something"
+
+    def another_begins(stage: str, done: float) -> None:
+        raise AssertionError("it began")
+
+    state = series._state
+    state.begun = lambda terms: 0  # type: ignore[method-assign]
+    with pytest.raises(dpsu.ParameterError, match="another process began period 1"):
+        series.release(rows(), progress=another_begins)
+
+
+def test_no_kill_lets_a_period_be_spent_twice(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.series_kills", str(tmp_path)],
+        capture_output=True, check=False, text=True, cwd=ROOT, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    killed, lost = map(int, done.stdout.split())
+    assert killed >= 12
+    assert 0 < lost < killed
+
+
+def test_a_killed_command_loses_its_period_and_no_other(
+    series: dpsu.Series, path: Path, tmp_path: Path
+) -> None:
+    deadly = (
+        "import os, signal, dpsu\n"
+        "def rows():\n"
+        "    yield 'somebody', 'bread'\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"dpsu.Series({str(path)!r}).release(rows())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", deadly], capture_output=True, check=False, timeout=300
+    )
+    assert done.returncode == -9, done.stderr
+    assert [each.state for each in series.history] == [UNFINISHED]
+    assert series.release(month("bread")).items == ("bread",)
+    assert series.left == 1
+
+
+def test_a_ledger_is_charged_for_each_period(series: dpsu.Series, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    dataset = ledger.dataset("visits", budget=(3, 1e-5))
+    for items in (["bread"], ["bread", "milk"]):
+        series.release(month(*items), ledger=dataset)
+    account = ledger.account("visits")
+    assert [each.state for each in account.releases] == ["done", "done"]
+    assert {each.plan_hash for each in account.releases} == {series.plan.hash}
+    assert [each.run.id for each in series.history if each.run] == [
+        each.run for each in account.releases
+    ]
+    ledger.add("visits", "something else", (0.5, 0))
+    with pytest.raises(dpsu.BudgetError, match="Nothing was read or charged"):
+        series.release(month("bread"), ledger=dataset)
+    assert series.left == 1
+
+
+def test_a_charge_is_void_if_the_period_is_not_spent(
+    series: dpsu.Series, path: Path, tmp_path: Path
+) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    series._state.begun = lambda terms: 0  # type: ignore[method-assign]
+    (path / "0001-begun.json").touch()
+    with pytest.raises(dpsu.ParameterError, match="meanwhile"):
+        series.release(month("bread"), ledger=ledger.dataset("visits", budget=(3, 1e-5)))
+    assert [each.state for each in ledger.account("visits").releases] == ["void"]
+
+
+def test_items_keep_their_type(series: dpsu.Series) -> None:
+    users = [f"u{n}" for n in range(600)]
+    series.release(pa.table({"user": users * 2, "item": [7] * 1200}))
+    assert list(series.items) == [7]
+    as_text = pa.table({"user": users * 2, "item": ["7"] * 600 + ["8"] * 600})
+    assert series.release(as_text).items == (8,)
+    assert list(series.items) == [7, 8]
+
+
+def test_words_of_texts(path: Path) -> None:
+    series = dpsu.Series.create(path, periods=2, item=dpsu.Tokens("body"), user="who", **BUDGET)
+
+    def posts(text: str) -> Any:
+        return pa.table({"who": [f"u{n}" for n in range(600)] * 2, "body": [text] * 1200})
+
+    assert series.release(posts("so long")).items == ("long", "so")
+    assert series.release(posts("so long, fish")).items == ("fish",)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ({"periods": 0}, "periods=0"),
+        ({"periods": 2.5}, "periods=2.5"),
+        ({"mechanism": dpsu.NGrams(), "item": dpsu.Tokens("body")}, "ngrams cannot leave out"),
+        ({"mechanism": dpsu.Greedy(prior={"a": 1})}, "nor a prior"),
+        ({"mechanism": dpsu.Greedy(calibration="paper", allow_unproven=True)}, "allow_unproven"),
+        ({"item": dpsu.Tokens("body", tokenizer=str.split)}, "by a function"),
+        ({"epsilon": 0}, "epsilon=0"),
+        ({"epsilon": 0.001, "periods": 20, "delta": 1e-5}, "periods=20"),
+        ({"counts": True}, "counts"),
+    ],
+    ids=range(9),
+)
+def test_what_cannot_repeat_is_refused(typed: dict[str, Any], message: str, path: Path) -> None:
+    with pytest.raises(dpsu.ParameterError, match=message):
+        dpsu.Series.create(path, **({"periods": 3} | BUDGET | typed))
+    assert not path.exists()
+
+
+def test_a_series_is_begun_once(series: dpsu.Series, path: Path, tmp_path: Path) -> None:
+    with pytest.raises(dpsu.ParameterError, match="is there already"):
+        dpsu.Series.create(path, periods=30, **BUDGET)
+    with pytest.raises(dpsu.ParameterError, match="there is no series"):
+        dpsu.Series(tmp_path / "other")
+    with pytest.raises(dpsu.OutputError, match="cannot make"):
+        dpsu.Series.create(tmp_path / "no" / "folder", periods=3, **BUDGET)
+    with pytest.raises(dpsu.ParameterError, match="name of a folder"):
+        dpsu.Series(3)  # type: ignore[arg-type]
+
+
+def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> None:
+    file = path / "series.json"
+    good = json.loads(file.read_text())
+    for change in (
+        {"periods": 30},
+        {"periods": "3"},
+        {"budget": {"epsilon": 1.0, "delta": 1e-5}},
+        {"budget": None},
+        {"format": 2},
+        {"more": 1},
+        {"plan": None},
+        {"plan": good["plan"] | {"hash": "0" * 64}},
+    ):
+        file.write_text(json.dumps(good | change))
+        with pytest.raises(dpsu.ParameterError, match="is damaged, or was made by another dpsu"):
+            dpsu.Series(path)
+    file.write_text("{")
+    with pytest.raises(dpsu.ParameterError, match="is damaged"):
+        dpsu.Series(path)
+
+
+def test_files_that_are_missing_or_added_are_noticed(series: dpsu.Series, path: Path) -> None:
+    for _ in range(3):
+        series.release(month("bread"))
+    for name, message in (
+        ("0001-begun.json", "not numbered"),
+        ("0003-begun.json", "never begun"),
+    ):
+        (path / name).rename(path / "kept")
+        with pytest.raises(dpsu.ParameterError, match=message):
+            series.release(month("bread"))
+        (path / "kept").rename(path / name)
+    shutil.copy(path / "0003-begun.json", path / "0004-begun.json")
+    with pytest.raises(dpsu.ParameterError, match="not numbered"):
+        series.release(month("bread"))
+    (path / "0004-begun.json").unlink()
+    (path / "0002-items.parquet").write_text("nonsense")
+    with pytest.raises(dpsu.ParameterError, match="damaged; restore"):
+        dpsu.Series(path).items  # noqa: B018
+
+
+def test_later_periods_find_what_a_single_one_would_not(tmp_path: Path) -> None:
+    """A mailing list by month: the words of everybody, and topics that come up in one month.
+
+    Against one release of the first month with the whole budget, and against releases of every
+    month by the same plan that do not leave out what is known.
+    """
+    rng = random.Random(5)
+    common, fresh = ([1 / (rank + 3) for rank in range(size)] for size in (3000, 300))
+
+    def words(number: int) -> list[str]:
+        often = rng.choices(range(len(common)), common, k=30)
+        new = rng.choices(range(len(fresh)), fresh, k=10)
+        return [f"word {w}" for w in often] + [f"topic {number}.{w}" for w in new]
+
+    months = [{f"person {n}": words(number) for n in range(2500)} for number in range(4)]
+    series = dpsu.Series.create(tmp_path / "list.series", periods=4, **BUDGET)
+    found = [len(series.release(rows)) for rows in months]
+    alone = dpsu.release(months[0], mechanism="sieve", **BUDGET)
+    unaware = {item for rows in months for item in dpsu.release(rows, series.plan)}
+    assert sum(found) == len(set(series.items))
+    assert min(found[1:]) > 0.3 * found[0]
+    assert len(series.items) > 1.1 * len(alone)
+    assert len(series.items) > 1.08 * len(unaware)
+    for number in range(1, 4):
+        assert any(str(item).startswith(f"topic {number}.") for item in series.items)
+
+
+def test_it_shows_itself(series: dpsu.Series) -> None:
+    assert repr(series).endswith("0 of 3 periods spent>")
+    series.release(month("bread"))
+    assert repr(series).endswith("1 of 3 periods spent>")
+    assert "by Gaussian composition (`dpsu proofs series`)" in str(series)
+    assert "<td" in series._repr_html_()
+    assert "You promise that" in series._repr_html_()
+
+
+def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    for name, items in (("1", ("bread",)), ("2", ("bread", "milk"))):
+        rows = "".join(f"{user},{item}\n" for user, held in month(*items).items() for item in held)
+        (tmp_path / f"{name}.csv").write_text(f"who,what\n{rows}")
+    new = ["series", "new", "v", "--periods", "3", "--user", "who", "--item", "what"]
+    code, out, err = run(*new)
+    assert (code, "Missing option '--epsilon'" in err) == (2, True)
+    code, out, err = run(*new, "--epsilon", "3", "--delta", "1e-5", "--max-items", "50")
+    assert code == 0, err
+    assert "periods: 3, of which 0 are spent and 3 left" in out
+    assert run("series", "items", "v") == (0, "", "")
+    code, out, err = run("series", "next", "v", "1.csv", "--output", "new.txt")
+    assert (code, out) == (0, "")
+    assert "period 1 of 3; 1 items so far; all periods together are (3, 1e-05)-private" in err
+    assert run("series", "next", "v", "2.csv", "--quiet") == (0, "milk\n", "")
+    assert run("series", "next", "v", "2.csv", "--quiet", "--period", "2") == (0, "milk\n", "")
+    code, out, err = run("series", "next", "v", "2.csv", "--output", "v/items.txt")
+    assert (code, "write it elsewhere" in err) == (2, True)
+    (tmp_path / "bad.csv").write_text("who,what\n,\n")
+    code, out, err = run("series", "next", "v", "bad.csv", "--strict")
+    assert (code, "period 3 of 3 is spent, and has no result" in err) == (1, True)
+    code, out, err = run("series", "next", "v", "2.csv")
+    assert (code, "all 3 periods of the series" in err) == (1, True)
+    assert run("series", "items", "v") == (0, "bread\nmilk\n", "")
+    assert run("series", "items", "v", "--period", "2") == (0, "milk\n", "")
+    assert "unfinished" in run("series", "show", "v")[1]
+    told = json.loads(run("series", "show", "v", "--json")[1])
+    assert [each["state"] for each in told["history"]] == [DONE, DONE, UNFINISHED]
+    assert told["left"] == 0
+    assert dpsu.Plan.from_dict(told["plan"]) == dpsu.Series("v").plan
+
+
+def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = ROOT / "docs" / "guides" / "series.md"
+    for name, items in (("january", ("bread",)), ("february", ("bread", "milk"))):
+        rows = "".join(f"{user},{item}\n" for user, held in month(*items).items() for item in held)
+        (tmp_path / f"{name}.csv").write_text(f"user,item\n{rows}")
+    first, twice = (textwrap.dedent(block) for block in blocks(guide, "sh"))
+    told = [
+        subprocess.run(
+            ["bash", "-ec", typed.replace("dpsu ", f"{sys.executable} -m dpsu ")],
+            cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
+        )
+        for typed in (first, twice)
+    ]  # fmt: skip
+    assert [done.returncode for done in told] == [0, 0], told
+    assert (tmp_path / "all-so-far.txt").read_text() == "bread\nmilk\n"
+    assert (tmp_path / "february.txt").read_text() == "milk\n"
+    each = dpsu.Series(tmp_path / "visits.series").plan.privacy
+    assert each == dpsu.Privacy(0.8869, 4.166e-7)
+    assert "epsilon 0.8869 and delta 4.166e-7" in guide.read_text()
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {}
+    (code,) = blocks(guide, "python")
+    exec(compile(code, "series.md", "exec"), space)
+    assert space["series"].items == ("bread", "milk")
+    assert space["series"].left == 10
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+@pytest.mark.parametrize("item", ["day", ["country", "day"]])
+def test_keys_of_other_types_and_of_several_columns_repeat(item: Any, path: Path) -> None:
+    first, second = (datetime.date(2024, 1, 31), "a\tb"), (datetime.date(2024, 2, 29), "c\\d")
+
+    def rows(*items: tuple[datetime.date, str]) -> pa.Table:
+        held = [(user, *one) for user in range(800) for one in items]
+        names = ("site", "day", "country")
+        return pa.table(dict(zip(names, map(list, zip(*held, strict=True)), strict=True)))
+
+    def named(one: tuple[datetime.date, str]) -> Any:
+        return one[0] if item == "day" else (one[1], one[0])
+
+    series = dpsu.Series.create(path, periods=3, user="site", item=item, **BUDGET)
+    assert series.release(rows(first)).items == (named(first),)
+    assert series.release(rows(first, second)).items == (named(second),)
+    again = dpsu.Series(path)
+    assert again.items == tuple(sorted([named(first), named(second)]))
+    assert again.release(rows(first, second)).items == ()
+    assert again.stored(2).items == (named(second),)
+    assert again.stored(2).to_arrow().schema.field("day").type == pa.date32()
