@@ -167,7 +167,10 @@ class Release:
     @property
     def counts_name(self) -> str:
         """Name of the column of noisy counts."""
-        return "noisy_users" if "noisy_users" not in self.columns else "noisy_users_count"
+        name = "noisy_users"
+        while name in self.columns:
+            name += "_count"
+        return name
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -232,12 +235,26 @@ def _objects(column: pyarrow.Array) -> list[Any]:
         if column.type.unit == "ns":
             with suppress(pa.ArrowInvalid):
                 column = column.cast(pa.timestamp("us", zone))
+    if column.type == pa.time64("ns"):
+        column = _times(column)
     objects: list[Any] = column.to_pylist()
     return objects
 
 
+def _times(column: pyarrow.Array) -> pyarrow.Array:
+    """Times in microseconds, which is all that Python has; as text where that would lose some."""
+    import pyarrow as pa
+
+    from dpsu.contributions.cells import spell
+
+    try:
+        return column.cast(pa.time64("us"))
+    except pa.ArrowInvalid:
+        return spell(column)
+
+
 def _without_extensions(table: pyarrow.Table) -> pyarrow.Table:
-    """A table whose UUIDs are text: few libraries have a type for them."""
+    """A table with text for UUIDs, and for times that pandas would cut short."""
     import pyarrow as pa
 
     from dpsu.contributions.cells import spell
@@ -246,4 +263,7 @@ def _without_extensions(table: pyarrow.Table) -> pyarrow.Table:
         if isinstance(column.type, pa.BaseExtensionType):
             texts = pa.chunked_array([spell(chunk) for chunk in column.chunks], pa.large_string())
             table = table.set_column(place, table.column_names[place], texts)
+        elif column.type == pa.time64("ns"):
+            times = _times(pa.concat_arrays(column.chunks) if column.chunks else column)
+            table = table.set_column(place, table.column_names[place], times)
     return table

@@ -8,6 +8,7 @@ cells there have no text, and neither has a time of more than a day.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import uuid
@@ -28,6 +29,7 @@ DECIMALS, UUIDS, BYTES = "decimals", "UUIDs", "bytes"
 UNITS = ("s", "ms", "us", "ns")
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 SECONDS_OF_DAY = 86_400
+MS_OF_DAY = 1000 * SECONDS_OF_DAY
 # Days and seconds since 1970 of the first day of the year 1 and of the year 10000.
 FIRST_DAY, END_DAY = -719_162, 2_932_897
 MOST_DIGITS, MOST_DIGITS_OF_ALL = 38, 76
@@ -44,6 +46,8 @@ def kind_of(type_: pa.DataType) -> str | None:
         return UUIDS
     if pa.types.is_timestamp(type_):
         return LOCAL if type_.tz is None else INSTANTS
+    if pa.types.is_decimal(type_) and type_.precision - type_.scale > MOST_DIGITS_OF_ALL:
+        return None
     tests = (
         (pa.types.is_null, NOTHING), (is_text, TEXT), (pa.types.is_integer, INTEGERS),
         (pa.types.is_boolean, BOOLEANS), (pa.types.is_date, DATES), (pa.types.is_time, TIMES),
@@ -71,6 +75,8 @@ def result_type(type_: pa.DataType) -> pa.DataType:
         return pa.date32()
     if kind == BYTES and pa.types.is_binary_view(type_):
         return pa.large_binary()
+    if kind == DECIMALS:
+        return _decimal(type_.precision - min(type_.scale, 0), max(type_.scale, 0))
     return {TEXT: pa.large_string(), INTEGERS: pa.int64()}.get(str(kind), type_)
 
 
@@ -87,9 +93,8 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal(one):
         scale = max(one.scale, other.scale)
         digits = scale + max(each.precision - each.scale for each in (one, other))
-        # Arrow has no larger decimals, so that these are released as text.
-        fits = digits <= MOST_DIGITS_OF_ALL
-        return _decimal(digits, scale) if fits else pa.large_string()
+        # Arrow has no larger decimals: if what is released does not fit, it is released as text.
+        return _decimal(min(digits, MOST_DIGITS_OF_ALL), scale)
     return pa.large_binary()
 
 
@@ -109,7 +114,10 @@ def text_of(value: object) -> str | None:
     """The text of one Python object, as `spell` has it; None if it has none, as floats have not."""
     for kind, made in TEXTS_OF.items():
         if isinstance(value, kind):
-            return made(value)
+            # Subclasses may fail in any way; one user's object must not stop the run.
+            with contextlib.suppress(Exception):
+                return made(value)
+            return None
     return None
 
 
@@ -130,7 +138,10 @@ def _text_of_datetime(value: datetime.datetime) -> str | None:
 
 def _text_of_decimal(value: decimal.Decimal) -> str | None:
     exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int) or abs(exponent) > MOST_DIGITS_OF_ALL:
+    # NaN and infinity have no number there. Zero has any exponent.
+    if not isinstance(exponent, int):
+        return None
+    if value and not -MOST_DIGITS_OF_ALL <= exponent <= value.adjusted() < MOST_DIGITS_OF_ALL:
         return None
     text = f"{value:f}"
     text = _fraction(text) if "." in text else text
@@ -199,8 +210,13 @@ def _without_zeros(texts: pa.Array, fractions: bool) -> pa.Array:
 
 
 def _spelled_dates(values: pa.Array) -> pa.Array:
-    days = values.cast(pa.date32(), safe=False)
-    return _between(days, days.view(pa.int32()), FIRST_DAY, END_DAY).cast(pa.large_string())
+    if values.type == pa.date64():
+        # Bounded in 64 bits, and counted down to whole days, before Arrow has 32 bits for them.
+        counted = values.view(pa.int64())
+        values = _between(values, counted, FIRST_DAY * MS_OF_DAY, END_DAY * MS_OF_DAY)
+        down = pc.floor(pc.divide(values.view(pa.int64()).cast(pa.float64()), float(MS_OF_DAY)))
+        values = down.cast(pa.int32()).view(pa.date32())
+    return _between(values, values.view(pa.int32()), FIRST_DAY, END_DAY).cast(pa.large_string())
 
 
 def _spelled_times(values: pa.Array) -> pa.Array:
@@ -289,9 +305,7 @@ def _parsed_times(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _parsed_decimals(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    if type_.scale >= 0:
-        return texts.cast(type_)
-    return texts.cast(_decimal(type_.precision - type_.scale, 0)).cast(type_)
+    return texts.cast(type_)
 
 
 def _parsed_uuids(texts: pa.Array, type_: pa.DataType) -> pa.Array:

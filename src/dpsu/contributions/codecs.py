@@ -135,6 +135,9 @@ def encode(parts: Sequence[Cells], lose: Lose) -> pa.Array:
 def _coded(column: Column, cells: pa.Array, lose: Lose) -> tuple[NDArray[np.int32], pa.Array]:
     """The texts of distinct cells, and for each row the place of its text; -1 if it has none."""
     type_ = cells.type
+    if pa.types.is_decimal(type_) and type_.bit_width < 128:
+        cells = cells.cast(pa.decimal128(type_.precision, type_.scale))
+        type_ = cells.type
     extended = isinstance(type_, pa.BaseExtensionType)
     places, distinct = places_in_dictionary(column.name, cells.storage if extended else cells)
     if extended:

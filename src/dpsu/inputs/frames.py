@@ -14,6 +14,9 @@ from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 from dpsu.inputs.keyed import check_types
 
+# Types of DuckDB that Arrow gets as others: without the zone, and with another sign.
+HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT")
+
 
 def is_frame(data: Any) -> bool:
     """Whether narwhals accepts this object as a frame."""
@@ -78,6 +81,7 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
         schema = without_values(lambda: nw.from_native(data).collect_schema(), _broken(data))
         existing = schema.names()
     names = [column.name for column in columns]
+    _refuse_what_arrow_hides(data, names)
     _refuse_index(data, [name for name in names if name not in existing])
     pick(names, existing, options=[column.option for column in columns])
     if schema is None:
@@ -87,6 +91,18 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
     known = [column for column in columns if types[column.name] is not None]
     check_types(known, pa.schema([(column.name, types[column.name]) for column in known]))
     return names
+
+
+def _refuse_what_arrow_hides(data: Any, names: list[str]) -> None:
+    """Refuse types of DuckDB that come as others, in which two different cells may be one."""
+    if type(data).__name__ != "DuckDBPyRelation":
+        return
+    for name, type_ in zip(data.columns, map(str, data.types), strict=True):
+        if name in names and type_ in HIDDEN:
+            raise DataError(
+                f"column {name!r} has type {type_}, which Arrow does not have; cast it to text: "
+                f'select cast("{name}" as varchar)'
+            )
 
 
 def _refuse_index(data: Any, missing: list[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpsu.contributions.cells import END_DAY, FIRST_DAY
 from dpsu.contributions.id_columns import Column, Lose, lose_nothing, repeats_of
 from dpsu.contributions.pairs import Rows
 from dpsu.errors import DataError, ParameterError, without_values
@@ -205,8 +206,25 @@ def _untyped(columns: Sequence[Column], cells: Sequence[Any], lose: Lose) -> lis
 
 
 def is_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> bool:
-    """Whether a mapping leads from names to columns, and not from users to their items."""
-    return all(column.name in data for column in columns)
+    """Whether a mapping leads from names to columns, and not from users to their items.
+
+    Somebody must have said the names: keys are ids of users, if not, and one person's id must not
+    decide what the others' are. Of keys that are just the default names nobody knows what they are.
+    """
+    if not all(column.name in data for column in columns):
+        return False
+    if not any(isinstance(column.name, DefaultName) for column in columns):
+        return True
+    if len(data) == len(columns):
+        names = " and ".join(map(str, columns))
+        raise ParameterError(
+            f"data is a mapping with the keys {names}, which may be names of columns, or users; "
+            "name the columns with {user} and {item}, or give a table, such as "
+            "pandas.DataFrame(data) or pyarrow.table(data)",
+            user=...,
+            item=...,
+        )
+    return False
 
 
 def table_of(data: Mapping[Any, Any], columns: Sequence[Column], lose: Lose) -> pa.Table:
@@ -233,6 +251,13 @@ def _column(cells: Any, column: Column, lose: Lose) -> Any:
     if isinstance(cells, (pa.Array, pa.ChunkedArray)):
         return cells
     if isinstance(cells, np.ndarray) and cells.dtype != object and cells.ndim == 1:
+        if cells.dtype.kind == "U":
+            # A text that is no UTF-8 is lost alone.
+            return column.untyped(cells.tolist(), lose)
+        if cells.dtype == np.dtype("M8[D]"):
+            # Arrow counts days in 32 bits.
+            days = cells.astype(np.int64)
+            cells = np.where((days >= FIRST_DAY) & (days < END_DAY), cells, np.datetime64("NaT"))
         return without_values(lambda: pa.array(cells), f"column {column} could not be read")
     if frames.is_series(cells):
         return frames.column_of(cells, column, lose)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +23,7 @@ from dpsu.contributions.codecs import (
     without_views,
 )
 from dpsu.contributions.id_columns import Column
-from dpsu.contributions.ids import is_text
+from dpsu.contributions.ids import integers, is_text, numbers
 from dpsu.contributions.pairs import Columns, Part, Rows, Tally
 from dpsu.errors import DataError
 from dpsu.inputs.delimited import ReadTable
@@ -61,8 +62,9 @@ class Keyed:
         self._user_keys.note(users)
         self.item_keys.note(items)
         repeats = None if self.repeats is None else self.repeats.name
-        if is_plain(users) and is_plain(items) and self._listed(table.schema) is None:
-            names = self.users[0].name, self.items[0].name
+        names = self.users[0].name, self.items[0].name
+        nested = any(pa.types.is_nested(table.schema.field(name).type) for name in names)
+        if is_plain(users) and is_plain(items) and not nested:
             return table[names[0]], table[names[1]], None if repeats is None else table[repeats]
         batches = [self._encoded(batch) for batch in table.to_batches() or [_empty(table.schema)]]
         user, item, times = (
@@ -83,7 +85,9 @@ class Keyed:
             lists = cells.pop(listed.name)
             if lists.null_count:
                 self.tally.lose(f"some cells of {listed} are missing")
-            rows = pc.list_parent_indices(lists)
+            # Arrow's own parents of items are those of its buffers: not in views, nor under nulls.
+            lengths = numbers(pc.list_value_length(lists).fill_null(0).cast(pa.int64()), np.int64)
+            rows = integers(np.repeat(np.arange(len(lists)), lengths))
             cells = {name: _repeated(each, rows) for name, each in cells.items()}
             cells[listed.name] = without_views(pc.list_flatten(lists))
         users, items = (
@@ -115,7 +119,13 @@ def _typed(columns: Sequence[Column], schema: pa.Schema) -> list[Typed]:
             "row's items, or give one row for each item"
         )
     found = [parts_of(column, type_) for column, type_ in zip(columns, types, strict=True)]
-    return [part for parts in found for part in parts]
+    parts = [part for each in found for part in each]
+    if len({column.released_as for column, _ in parts}) < len(parts):
+        raise DataError(
+            f"columns of {label(columns)!r} would have equal names in the result, such as a field "
+            "of a struct and a column that is called like it; rename one of them"
+        )
+    return parts
 
 
 def _repeated(cells: pa.Array, rows: pa.Array) -> pa.Array:
