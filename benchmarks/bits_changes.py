@@ -26,7 +26,7 @@ from dpsu.randomness.keys import Key
 from dpsu.randomness.noise import Noise
 from dpsu.rounds import BitsRounds
 from dpsu.rounds.account import split_by_size
-from dpsu.rounds.bits import LIMITS, PAID, SHARES, UNITS, nearest_cap, open_noise
+from dpsu.rounds.bits import LIMITS, PAID, SHARES, UNITS, USUAL_ROUNDS, nearest_cap, open_noise
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import SieveRounds, design_sieve
 
@@ -61,7 +61,7 @@ class Data:
         return LocalRounds(held, self.users, self.items, key)
 
 
-def bits_of(account: BitsAccount, shares: tuple[float, ...] = SHARES) -> BitsRounds:
+def bits_of(account: BitsAccount, shares: tuple[float, ...] = SHARES[USUAL_ROUNDS]) -> BitsRounds:
     """Rounds with these shares of the budget, whose caps are estimated for 1 % of it."""
     shares = tuple(share / math.fsum(shares) * (1.0 - PAID) * (1.0 - 1e-14) for share in shares)
     squared = 2.0 * PAID * account.rate / (len(shares) * account.order)

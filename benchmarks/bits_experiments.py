@@ -39,7 +39,7 @@ from dpsu.plans.mechanisms import Mechanism
 from dpsu.privacy.bits import BitsAccount, bits_account, rate_at_least
 from dpsu.randomness.keys import Key
 from dpsu.rounds import BitsRounds
-from dpsu.rounds.bits import SHARES, nearest_cap
+from dpsu.rounds.bits import USUAL_ROUNDS, nearest_cap
 from dpsu.yields.made_up import reddit_like
 
 RESULTS = Path(__file__).resolve().parent / "results" / "bits_experiments.json"
@@ -97,7 +97,7 @@ def made_up_prior(n_items: int = 200_000) -> Prior:
 def sets(shared: Path | None, part: float) -> Iterator[tuple[str, Data]]:
     """All sets with their names; of made-up users only this part."""
     key, prior = Key.from_insecure_seed(0), made_up_prior()
-    options: dict[str, Any] = {"user": "user", "item": "item", "count": None, "key": key}
+    options: dict[str, Any] = {"user": "user", "item": "item", "repeats": None, "key": key}
     if shared is not None:
         for name, short in SHARED.items():
             words = read_prior(shared / WORDS) if name in TEXTS else None
@@ -116,7 +116,7 @@ def by_prior(data: Data, ranks: Whole) -> dict[str, list[Floats]]:
     known = (ranks > 0).astype(np.float64)
     by_rank = np.where(ranks > 0, ranks, 10 * max(1, int(ranks.max(initial=0))))
     holders = np.bincount(data.held.items, minlength=len(data.items))
-    rounds = len(SHARES)
+    rounds = USUAL_ROUNDS
     return {
         "prior: unknown items left out": [known] * rounds,
         "prior: unknown items left out until the last round": (

@@ -49,7 +49,8 @@ from dpsu.results import Release
 from dpsu.selection import select
 from dpsu.series.repeated import Series
 from dpsu.yields.comparing import Comparison, compare
-from dpsu.yields.forecasting import Forecast, forecast
+from dpsu.yields.forecasted import Forecast
+from dpsu.yields.forecasting import forecast
 
 __all__ = [
     "Audit",

@@ -330,12 +330,21 @@ def _scores(scenario: Scenario, table: pa.Table, plan: Plan) -> NDArray[np.int64
         return np.zeros(COPIES, np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        renamed = table.rename_columns([plan.user.columns, plan.item.columns])
-        released = release(renamed, plan)
-    shown = released.values.to_numpy()
+        released = release(_named_as_planned(table, plan), plan)
+    shown = next(iter(released.columns.values())).to_numpy()
     worth = np.where(shown % ITEMS_PER_COPY >= scenario.first_novel, NOVEL, 1)
     totals = np.bincount(shown // ITEMS_PER_COPY, weights=worth, minlength=COPIES)
     return totals.astype(np.int64)
+
+
+def _named_as_planned(table: pa.Table, plan: Plan) -> pa.Table:
+    """The table under the names of the plan; of several columns the first says it all."""
+    import pyarrow as pa
+
+    columns = {plan.user.names[0]: table["user"], plan.item.names[0]: table["item"]}
+    constant = pa.nulls(len(table)).cast(pa.int64()).fill_null(0)
+    others = (*plan.user.names[1:], *plan.item.names[1:])
+    return pa.table(columns | dict.fromkeys(others, constant))
 
 
 def _judge(

@@ -54,6 +54,8 @@ class Option:
         The default in words.
     parse : callable or None
         Makes of a text of the command line what is typed in Python.
+    several : bool
+        Whether its flag may be given more than once.
     """
 
     kind: type
@@ -65,6 +67,7 @@ class Option:
     default: Any
     usual: str
     parse: Callable[[str], Any] | None
+    several: bool = False
 
     @property
     def shown_default(self) -> str:
@@ -116,12 +119,12 @@ def option(
     name: str = "",
     usual: str = "",
     parse: Callable[[str], Any] | None = None,
+    several: bool = False,
 ) -> Any:
     """A field of a dataclass that is an option; it must be typed if its default is MISSING."""
     needed = default is MISSING
-    made = Option(
-        kind, help, low, high, tuple(choices), name, None if needed else default, usual, parse
-    )
+    shown_default = None if needed else default
+    made = Option(kind, help, low, high, tuple(choices), name, shown_default, usual, parse, several)
     return field(default=default, metadata={"option": made})
 
 

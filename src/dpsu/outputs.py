@@ -13,6 +13,8 @@ from dpsu.errors import ParameterError
 from dpsu.runtime.writing import Write, check_writable, text_writer, write_whole
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from dpsu.results import Release
 
 SUFFIXES = (".txt", ".csv", ".parquet", ".json")
@@ -39,23 +41,44 @@ def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Wri
     if path.suffix == ".csv":
         return lambda file: _write_csv(release, file, safe=csv_safe)
     if path.suffix == ".json":
-        listed: Any = release.items
-        if release.counts is not None:
-            listed = release.to_arrow().to_pylist()
+        table = release.to_arrow()
+        rows = zip(*(_written(column, json=True) for column in table.columns), strict=True)
+        listed = (
+            [row[0] for row in rows]
+            if table.num_columns == 1
+            else [dict(zip(table.column_names, row, strict=True)) for row in rows]
+        )
         return text_writer(json.dumps(listed, ensure_ascii=False, indent=0) + "\n")
     return text_writer("".join(f"{line}\n" for line in lines(release)))
 
 
 def lines(release: Release) -> list[str]:
-    """One line per item, with its noisy count after a tab; line breaks in items are escaped."""
-    items = [str(item).translate(_ESCAPES) for item in release.items]
-    if release.counts is None:
-        return items
-    counts = release.counts.to_pylist()
+    """One line per item, with its noisy count after a tab; line breaks in items are escaped.
+
+    So are tabs where they separate columns.
+    """
+    columns = [_written(column) for column in release.to_arrow().columns]
+    if len(columns) == 1:
+        return [str(item).translate(_ESCAPES) for item in columns[0]]
     return [
-        "{}\t{}".format(item.replace("\t", "\\t"), count)
-        for item, count in zip(items, counts, strict=True)
+        "\t".join(str(cell).translate(_ESCAPES).replace("\t", "\\t") for cell in row)
+        for row in zip(*columns, strict=True)
     ]
+
+
+def _written(column: pyarrow.ChunkedArray, *, json: bool = False) -> list[Any]:
+    """Cells as files have them: text and numbers, and texts of everything else.
+
+    JSON has true and false of its own.
+    """
+    from dpsu.contributions.cells import BOOLEANS, kind_of, spell
+    from dpsu.contributions.ids import INTEGERS, TEXT
+
+    kind = kind_of(column.type)
+    if kind not in (TEXT, INTEGERS) and not (json and kind == BOOLEANS):
+        return [text for chunk in column.chunks for text in spell(chunk).to_pylist()]
+    cells: list[Any] = column.to_pylist()
+    return cells
 
 
 def _write_csv(release: Release, file: BinaryIO, *, safe: bool) -> None:
@@ -63,7 +86,7 @@ def _write_csv(release: Release, file: BinaryIO, *, safe: bool) -> None:
     # Text is always quoted: an empty item is not a missing one, and carriage returns survive.
     writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     table = release.to_arrow()
-    rows = [table.column_names, *zip(*(each.to_pylist() for each in table.columns), strict=True)]
+    rows = [table.column_names, *zip(*map(_written, table.columns), strict=True)]
     writer.writerows([_no_formula(cell) for cell in row] if safe else row for row in rows)
     handle.flush()
     handle.detach()

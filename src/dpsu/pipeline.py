@@ -64,9 +64,8 @@ def carry_out(
         report("reading", 0)
     found = run(key)
     approved = plan if isinstance(plan.selection, Choice) else None
-    released = Release(
-        found.plan, found.items, found.counts, _known_share(found), approved, started
-    )
+    values, counts = found.values()
+    released = Release(found.plan, values, counts, _known_share(found), approved, started)
     spending.returned(number)
     return released
 

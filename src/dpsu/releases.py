@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dpsu.errors import ParameterError, warn
@@ -35,8 +36,8 @@ def release(
     epsilon: float | None = None,
     delta: float | None = None,
     mechanism: str | Mechanism | None = None,
-    user: str | Users | None = None,
-    item: str | Items | Tokens | None = None,
+    user: str | Sequence[str] | Users | None = None,
+    item: str | Sequence[str] | Items | Tokens | None = None,
     counts: bool | Counts | None = None,
     public_items: Any = None,
     prior: Any = None,
@@ -55,8 +56,8 @@ def release(
     data
         A path, list of paths or glob (parquet, csv, tsv, jsonl; .gz and .zst too); a pandas, Polars
         or PyArrow table, a DuckDB relation or a :class:`dpsu.Query`; a mapping user -> items (or
-        user -> {item: repeats}); an iterable of (user, item) tuples; or a list of lists or sets,
-        one per user.
+        user -> {item: repeats}); an iterable of (user, item) tuples; a mapping of names to columns;
+        or a list of lists or sets, with ``user="one per entry"``.
     plan : Plan, optional
         What :func:`dpsu.plan` made, perhaps approved and read from a file since. It takes the place
         of all options below up to `insecure_seed`; only public data that a file does not hold
@@ -67,9 +68,10 @@ def release(
         One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
         by default :class:`dpsu.Auto`, which chooses by public numbers, or by an estimate that 1 %
         of epsilon pays for; the release then holds the plan that was chosen.
-    user, item : str, Users, Items or Tokens
+    user, item : str, sequence of str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release, "user" and "item" by default;
-        :class:`dpsu.Tokens` makes items of texts.
+        several columns make one key together, and items are tuples then; :class:`dpsu.Tokens`
+        makes items of texts.
     counts : bool or Counts
         Also release a noisy number of users for every released item (``release.counts``).
     public_items : iterable, frame or path, optional
@@ -176,8 +178,8 @@ def planned(
     epsilon: float | None,
     delta: float | None,
     mechanism: str | Mechanism | None,
-    user: str | Users | None,
-    item: str | Items | Tokens | None,
+    user: str | Sequence[str] | Users | None,
+    item: str | Sequence[str] | Items | Tokens | None,
     counts: bool | Counts | None,
     public_items: Any,
     prior: Any,
@@ -233,7 +235,8 @@ def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, 
         warn(
             "an estimate of an earlier run chose this plan, and none is made now: epsilon "
             f"{plan.hints.epsilon:.4g} is set aside for it, and not spent. Give the plan that was "
-            "approved (Release.approved) to have a mechanism chosen for these data"
+            "approved (Release.approved) to have a mechanism chosen for these data, or give this "
+            "one all of epsilon: dpsu.plan(..., mechanism=plan.mechanism)"
         )
     return with_public_data(plan, prior=prior, public_items=public_items, item=item)
 

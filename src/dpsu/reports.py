@@ -64,17 +64,16 @@ def release_text(release: Release) -> str:
 
 def release_html(release: Release) -> str:
     """A release for notebooks: its guarantee and its first items."""
-    name = release.plan.item.name
-    # Of these alone: a release may have millions of items.
-    items = [short(str(item)) for item in release.values[:PREVIEW].to_pylist()]
-    counts = [] if release.counts is None else release.counts[:PREVIEW].to_pylist()
     parts = [] if release.private else [alert("NOT PRIVATE")]
     parts.append(paragraph(summary(release)))
+    # Of these alone: a release may have millions of items.
+    shown = release.to_arrow().slice(0, PREVIEW)
+    counts = release.counts is not None and len(release) > 0
+    columns = [[short(str(cell)) for cell in column.to_pylist()] for column in shown.columns]
     if counts:
-        rows = [(item, f"{count:,}") for item, count in zip(items, counts, strict=True)]
-        parts.append(table((name, release.counts_name), rows))
-    elif items:
-        parts.append(table((name,), [(item,) for item in items]))
+        columns[-1] = [f"{count:,}" for count in shown[-1].to_pylist()]
+    if len(release):
+        parts.append(table(tuple(shown.column_names), list(zip(*columns, strict=True))))
     if len(release) > PREVIEW:
         parts.append(paragraph(f"… and {len(release) - PREVIEW:,} more"))
     if counts and release.counts_error is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from dpsu.errors import ParameterError
 from dpsu.plans.plan import Plan
@@ -48,7 +49,8 @@ class Release:
     plan : Plan
         The plan that made it.
     values : pyarrow.Array
-        The items, sorted; `items` has them as Python's texts or integers.
+        The items, sorted, in the type of their column; a struct of their columns where there are
+        several. `items` has them as Python objects.
     counts : pyarrow.Array or None
         The noisy number of users of each item, in the same order; None if the plan has no counts.
     prior_share : float or None
@@ -68,30 +70,41 @@ class Release:
     run: Run = field(default_factory=lambda: new_run(None), repr=False)
 
     @cached_property
-    def items(self) -> tuple[str | int, ...]:
-        """The released items, sorted."""
-        return tuple(self.values.to_pylist())
+    def items(self) -> tuple[Any, ...]:
+        """The released items, sorted; tuples where there are several columns."""
+        columns = [_objects(column) for column in self.columns.values()]
+        return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
+
+    @property
+    def columns(self) -> dict[str, pyarrow.Array]:
+        """The columns of the items by their names."""
+        import pyarrow as pa
+
+        if not pa.types.is_struct(self.values.type):
+            return {self.plan.item.name: self.values}
+        fields, arrays = self.values.type, self.values.flatten()
+        return {fields.field(place).name: array for place, array in enumerate(arrays)}
 
     @cached_property
-    def _lookup(self) -> frozenset[str | int]:
+    def _lookup(self) -> frozenset[Any]:
         return frozenset(self.items)
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def __iter__(self) -> Iterator[str | int]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.items)
 
     def __contains__(self, item: object) -> bool:
         return item in self._lookup
 
     @overload
-    def __getitem__(self, place: SupportsIndex) -> str | int: ...
+    def __getitem__(self, place: SupportsIndex) -> Any: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[str | int, ...]: ...
+    def __getitem__(self, place: slice) -> tuple[Any, ...]: ...
 
-    def __getitem__(self, place: SupportsIndex | slice) -> str | int | tuple[str | int, ...]:
+    def __getitem__(self, place: SupportsIndex | slice) -> Any:
         return self.items[place]
 
     def __eq__(self, other: object) -> bool:
@@ -133,7 +146,7 @@ class Release:
         """
         return None if self.plan.noisy_counts is None else self.plan.noisy_counts.standard_error
 
-    def to_dict(self) -> dict[str | int, int | None]:
+    def to_dict(self) -> dict[Any, int | None]:
         """The items in their order, each with its noisy count, or with None without counts.
 
         A noisy count of an item that few users hold may be below 0: to cut it off there would
@@ -143,10 +156,10 @@ class Release:
         return dict(zip(self.items, counts, strict=True))
 
     def to_arrow(self) -> pyarrow.Table:
-        """A PyArrow table: the items, named as their column was, and with counts noisy_users."""
+        """A PyArrow table: the items, named as their columns were, and with counts noisy_users."""
         import pyarrow as pa
 
-        columns = {self.plan.item.name: self.values}
+        columns = self.columns
         if self.counts is not None:
             columns[self.counts_name] = self.counts
         return pa.table(columns)
@@ -154,7 +167,7 @@ class Release:
     @property
     def counts_name(self) -> str:
         """Name of the column of noisy counts."""
-        return "noisy_users" if self.plan.item.name != "noisy_users" else "noisy_users_count"
+        return "noisy_users" if "noisy_users" not in self.columns else "noisy_users_count"
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -164,14 +177,14 @@ class Release:
         return release_metadata(self)
 
     def to_polars(self) -> polars.DataFrame:
-        """A Polars frame of one column (needs Polars)."""
-        frame: polars.DataFrame = load("polars").from_arrow(self.to_arrow())
+        """A Polars frame of the same columns (needs Polars); UUIDs are text there."""
+        frame: polars.DataFrame = load("polars").from_arrow(_without_extensions(self.to_arrow()))
         return frame
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas frame of one column (needs pandas)."""
+        """A pandas frame of the same columns (needs pandas); UUIDs are text there."""
         load("pandas")
-        return self.to_arrow().to_pandas()
+        return _without_extensions(self.to_arrow()).to_pandas()
 
     def write(self, path: str | Path, *, csv_safe: bool = False) -> None:
         r"""Write the items to a .txt, .csv, .parquet or .json file, whole or not at all.
@@ -203,3 +216,34 @@ class Release:
         from dpsu.reports import release_json
 
         return release_json(self)
+
+
+def _objects(column: pyarrow.Array) -> list[Any]:
+    """Python objects of a column; timestamps are those of Python wherever they fit.
+
+    Timestamps with a zone are in UTC: in others, two instants of the night in which summer ends are
+    equal to Python.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        zone = None if column.type.tz is None else "UTC"
+        column = column.cast(pa.timestamp(column.type.unit, zone))
+        if column.type.unit == "ns":
+            with suppress(pa.ArrowInvalid):
+                column = column.cast(pa.timestamp("us", zone))
+    objects: list[Any] = column.to_pylist()
+    return objects
+
+
+def _without_extensions(table: pyarrow.Table) -> pyarrow.Table:
+    """A table whose UUIDs are text: few libraries have a type for them."""
+    import pyarrow as pa
+
+    from dpsu.contributions.cells import spell
+
+    for place, column in enumerate(table.columns):
+        if isinstance(column.type, pa.BaseExtensionType):
+            texts = pa.chunked_array([spell(chunk) for chunk in column.chunks], pa.large_string())
+            table = table.set_column(place, table.column_names[place], texts)
+    return table

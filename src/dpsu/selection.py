@@ -173,7 +173,7 @@ def select(
             sample, others = _split(pairs, part, key)
             best, _ = _best(trials, sample, key, repeated)
             items = local_run(candidates[best], others, _key(key, "final", 0))
-        return Found(_recorded(candidates[best], cost), items)
+        return Found(_recorded(candidates[best], cost), items, codec=pairs.codec)
 
     return carry_out(
         _recorded(first, cost), check=source.check, run=run, spending=spending, choice="select"

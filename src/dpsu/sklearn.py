@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError, warn, without_values
-from dpsu.inputs.columns import DefaultName
+from dpsu.inputs.columns import ONE_PER_ENTRY, DefaultName
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import Mechanism
@@ -135,11 +135,12 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         import pyarrow as pa
 
         data: Any = [[text] for text in texts.to_pylist()]
+        user = ONE_PER_ENTRY
         if people is not None:
-            data = pa.table({USER: people, TEXT: texts})
+            data, user = pa.table({USER: people, TEXT: texts}), USER
         found = release(
             data,
-            user=USER,
+            user=user,
             item=self._tokens(),
             epsilon=self.epsilon,
             delta=self.delta,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -74,8 +75,8 @@ class SparkRelease:
         import pyarrow as pa
 
         table = self.released.to_arrow()
-        text = [pa.string() if pa.types.is_large_string(c.type) else c.type for c in table.columns]
-        schema = pa.schema(list(zip(table.column_names, text, strict=True)))
+        types = [pa.string() if pa.types.is_large_string(c.type) else c.type for c in table.columns]
+        schema = pa.schema(list(zip(table.column_names, types, strict=True)))
         return self.session.createDataFrame(table.cast(schema))
 
     def report(self) -> str:
@@ -95,8 +96,8 @@ def release(
     epsilon: float | None = None,
     delta: float | None = None,
     mechanism: str | Mechanism | None = None,
-    user: str | Users | None = None,
-    item: str | Items | None = None,
+    user: str | Sequence[str] | Users | None = None,
+    item: str | Sequence[str] | Items | None = None,
     counts: bool | Counts | None = None,
     public_items: Any = None,
     prior: Any = None,
@@ -144,7 +145,7 @@ def release(
     Cost
     ----
     Two shuffles for each round of users and items: one round for count-* and weighted-*, two for
-    reroute, four for bits, `rounds` for sips and sieve; three shuffles for each round of bits if it
+    reroute, `rounds` for bits, sips and sieve; three shuffles for each round of bits if it
     estimates the number of items per user. Each carries about 4 bytes a pair, and some for each
     distinct item of a partition. Released items alone come back to the driver.
 
@@ -189,9 +190,9 @@ def release(
         report("choosing items", 0)
         items = engine.run(prepared)
         if chosen.noisy_counts is None:
-            return Found(chosen, items)
+            return Found(chosen, items, codec=prepared.codec)
         report("counting users", 0)
-        return Found(chosen, items, engine.count(prepared, items))
+        return Found(chosen, items, engine.count(prepared, items), prepared.codec)
 
     # Names and types are in the schema: what they rule out costs nothing, ledger or not.
     with named_by(plan):

@@ -99,7 +99,7 @@ def test_users_hold_the_same_whatever_the_order_of_rows(
     rows = sorted(assertions.rows_of(mechanism))
     plan = assertions.plan_of(mechanism)
     for ordered in (rows, rows[::-1]):
-        assert dpsu.release(inputs.table(ordered, plan.item.columns), plan) == expected
+        assert dpsu.release(inputs.table(ordered, str(plan.item.columns)), plan) == expected
 
 
 @pytest.mark.slow

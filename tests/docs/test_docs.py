@@ -18,7 +18,17 @@ from dpsu.plans.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).resolve().parents[2]
 # These need data of their own, and have tests of their own.
-TESTED_ELSEWHERE = {"compare", "forecast", "ledger", "series", "spark", "sql", "text", "tokenizers"}
+TESTED_ELSEWHERE = {
+    "columns",
+    "compare",
+    "forecast",
+    "ledger",
+    "series",
+    "spark",
+    "sql",
+    "text",
+    "tokenizers",
+}
 GUIDES = [
     path
     for folder in ("tutorial", "guides")
@@ -153,6 +163,25 @@ def test_the_examples_of_guides_run(
         )
         assert done.returncode == 0, done.stderr
         assert "weather" in (tmp_path / "items.csv").read_text()
+
+
+def test_the_examples_of_the_guide_to_columns_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = ROOT / "docs" / "guides" / "columns.md"
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    (block,) = blocks(guide, "python")
+    exec(compile(block, "columns.md", "exec"), space)
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", block)
+    space["visits"].to_parquet(tmp_path / "visits.parquet")  # type: ignore[attr-defined]
+    (script,) = blocks(guide, "sh")
+    script = script.replace("dpsu ", f"{sys.executable} -m dpsu ")
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"fr","bread"' in (tmp_path / "released.csv").read_text().splitlines()
 
 
 def test_the_examples_of_the_guide_to_text_run(

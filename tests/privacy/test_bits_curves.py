@@ -11,12 +11,15 @@ import pytest
 
 from dpsu.privacy.bits import BitsCurve, CoinTable, bits_account, round_curve
 from dpsu.privacy.last_bits import last_curve
+from dpsu.rounds.bits import UNITS, design_bits
 from tests.support.bit_products import (
     ONE,
     Coins,
     adaptive_divergence,
     as_many,
     divergence,
+    divergence_after,
+    rounded_gaussian,
 )
 
 SHARES = (0.04, 0.08, 0.18, 0.70)
@@ -204,6 +207,34 @@ def test_items_of_a_last_round_alone_stay_within_delta(
     rng = random.Random(f"last {guarantee} {cap}")
     for _ in range(80):
         assert divergence(some_items(curve, rng, 3), epsilon) <= delta * (1 + SUM_ERROR)
+
+
+def after_an_estimate(guarantee: tuple[float, float], noise_share: float) -> float:
+    """The worst of one round whose cap and items an adversary chooses after the estimate."""
+    epsilon, delta = guarantee
+    bits, _ = design_bits(epsilon, delta, items_per_user=None, rounds=1)
+    shift = math.sqrt(sum(unit**2 for unit in UNITS)) / (noise_share * bits.noise)
+    replies = []
+    for cap in CAPS:
+        curve = bits.curve(0, cap)
+        replies += [
+            [as_many(curve, weight, units, 1.0, more)]
+            for units in {len(curve.prices) - 1, 8, 4}
+            for weight in places(curve, units, 14)
+            for more in (True, False)
+        ]
+    return max(
+        divergence_after(laws, replies, epsilon)
+        for laws in (rounded_gaussian(shift), rounded_gaussian(shift)[::-1])
+    )
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_one_round_and_its_estimate_stay_within_delta(guarantee: tuple[float, float]) -> None:
+    delta = guarantee[1]
+    assert 0.6 * delta < after_an_estimate(guarantee, 1.0) <= delta * (1 + SUM_ERROR)
+    # The check can fail: noise that takes a quarter of the rate is not what 1 % pays for.
+    assert after_an_estimate(guarantee, 0.2) > delta
 
 
 def test_weights_that_accumulate_cannot_be_charged_by_the_round() -> None:

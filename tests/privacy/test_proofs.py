@@ -53,6 +53,7 @@ NOT_PROVED = {
     # Rounded, for people to read: `Total.within` decides.
     "dpsu.ledger.accounting.Amount",
     "dpsu.ledger.accounting.Balance",
+    "dpsu.ledger.accounting.delta_text",
     "dpsu.ledger.accounting.spent_of",
     # Names and files: a plan has a mechanism that was made, and a file that says otherwise is
     # refused.

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 
 MODES = ("simple", "extended", "codegen", "cost", "formatted")
 # Turns of users and items; each takes one exchange to users and one to items.
-TURNS: list[tuple[str, dict[str, Any], int]] = [
+TURNS: list[tuple[str, dict[str, Any], float]] = [
     ("count-gaussian", {}, 1),
     ("weighted-laplace", {}, 1),
     ("weighted-gaussian", {}, 1),
@@ -38,6 +38,8 @@ TURNS: list[tuple[str, dict[str, Any], int]] = [
     ("bits", {"expected_items_per_user": 5}, 4),
     # Four rounds of three exchanges: users survey themselves before they give.
     ("bits", {}, 6),
+    ("bits", {"rounds": 1, "expected_items_per_user": 5}, 1),
+    ("bits", {"rounds": 1}, 1.5),
     ("sieve", {"rounds": 6}, 6),
     ("sieve", {}, 20),
 ]
@@ -62,7 +64,7 @@ def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> engin
 
 @pytest.mark.parametrize(("mechanism", "options", "turns"), TURNS, ids=str)
 def test_two_shuffles_a_round(
-    rows: DataFrame, mechanism: str, options: dict[str, Any], turns: int
+    rows: DataFrame, mechanism: str, options: dict[str, Any], turns: float
 ) -> None:
     plan = explained(query_of(rows, Key.from_os(), mechanism, **options).items())
     assert plan.count("Exchange ") == 2 * turns

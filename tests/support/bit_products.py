@@ -15,7 +15,7 @@ from typing import Any
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, ndtr, xlogy
 
 from dpsu.privacy.bits import BitsAccount, CoinTable
 
@@ -96,7 +96,26 @@ def adaptive_divergence(
     By dynamic programming: after every outcome of the first round, the adversary takes what is best
     for the likelihood ratio so far.
     """
-    first, second = joint_laws(first_round)
+    return divergence_after(joint_laws(first_round), then, epsilon)
+
+
+def rounded_gaussian(shift: float, cells: int = 300) -> tuple[Array, Array]:
+    """Logarithms of the probabilities of cells of a normal variable, with a shift and without."""
+    edges = np.concatenate(([-np.inf], np.linspace(-9.0, 9.0 + shift, cells), [np.inf]))
+    found = []
+    for by in (shift, 0.0):
+        low, high = edges[:-1] - by, edges[1:] - by
+        # Upper tails are taken from their own side, where their digits are.
+        found.append(np.where(low < 0, ndtr(high) - ndtr(low), ndtr(-low) - ndtr(-high)))
+    with np.errstate(divide="ignore"):
+        return np.log(found[0]), np.log(found[1])
+
+
+def divergence_after(
+    laws_before: tuple[Array, Array], then: Iterable[Sequence[Coins]], epsilon: float
+) -> float:
+    """The same after anything that has these laws in both worlds."""
+    first, second = laws_before
     best = np.zeros(len(first))
     for types in then:
         one, other = joint_laws(types)

@@ -29,8 +29,11 @@ OFFERED: list[tuple[str, dict[str, Any]]] = [
     ("sips", {"max_items": 4}),
     ("bits", {}),
     ("bits", {"expected_items_per_user": 5}),
+    ("bits", {"rounds": 1}),
+    ("bits", {"rounds": 1, "expected_items_per_user": 5}),
     ("sieve", {"max_items": 4, "scout_items": 8, "rounds": 5}),
     ("sieve", {"max_items": 4, "scout_items": 0, "rounds": 3}),
+    ("auto", {"among": "parallel", "auto_budget": 0.5}),
 ]
 
 

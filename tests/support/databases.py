@@ -15,7 +15,7 @@ from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Rows
 from dpsu.engines import local
 from dpsu.inputs import public
-from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items
+from dpsu.inputs.columns import DEFAULT_ITEM, ONE_PER_ENTRY, Items
 from dpsu.inputs.reading import read
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS, Design, by_name
@@ -39,8 +39,8 @@ CALIBRATED = [
 ONE_SHOT = [pair for pair in CALIBRATED if pair[0] not in ("sips", "sieve", "bits", "auto")]
 
 
-# Columns that nobody named.
-LISTED = Column(DEFAULT_USER, "user"), Column(DEFAULT_ITEM, "item")
+# Of lists in a list, each of another person.
+LISTED = Column(ONE_PER_ENTRY, "user"), Column(DEFAULT_ITEM, "item")
 
 
 def listed_users(rows: Rows) -> list[str]:

@@ -435,7 +435,7 @@ def test_a_release_on_spark_tells_its_stages(counts: bool, monkeypatch: pytest.M
 
     found = pa.array(["bread"])
     monkeypatch.setattr(query, "rows_of", lambda *_: None)
-    monkeypatch.setattr(query, "query", lambda *_, **__: None)
+    monkeypatch.setattr(query, "query", lambda *_, **__: types.SimpleNamespace(codec=None))
     monkeypatch.setattr(query, "run", lambda _: found)
     monkeypatch.setattr(query, "count", lambda *_: pa.array([7]))
     frame: Any = types.SimpleNamespace(sparkSession=None)

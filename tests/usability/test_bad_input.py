@@ -126,7 +126,7 @@ def test_options_that_do_not_fit_each_other(words: str, options: dict[str, Any])
         ("strict='no' is neither True nor False", {"strict": "no"}),
         ("plan is a dict; give what dpsu.plan returned", {"plan": {"epsilon": 1}}),
         ("user must be the name of a column as text, not a int", {"user": 5}),
-        ("item must be the name of a column as text, not a list", {"item": ["a", "b"]}),
+        ("item must be the name of a column as text, not a set", {"item": {"a", "b"}}),
     ],
 )
 def test_what_is_no_option_is_refused(words: str, options: dict[str, Any]) -> None:
@@ -150,11 +150,12 @@ def table_of(user: Any, item: Any) -> pa.Table:
     ("words", "data"),
     [
         ("'item' has type double", table_of([1, 1], [1.5, 2.5])),
-        ("'user' has type bool", table_of([True, False], ["a", "b"])),
-        ("'item' has type binary", table_of([1, 1], pa.array([MARK.encode()] * 2, pa.binary()))),
-        ("'item' has type list", table_of([1, 1], [[MARK], [MARK]])),
-        ("'user' has type date", table_of(pa.array([1, 2], pa.date32()), ["a", "b"])),
-        (r"say dpsu.Items\(..., type=.text.\)", table_of([1, 1], pa.array([MARK.encode()] * 2, pa.binary()))),
+        ("'user' has type duration", table_of(pa.array([1, 2], pa.duration("s")), ["a", "b"])),
+        ("'item' has lists of lists", table_of([1, 1], [[[MARK]], [[MARK]]])),
+        ("'user' has type list.*a user is one value", table_of([[MARK], [MARK]], ["a", "b"])),
+        ("'item' has type map", table_of([1, 1], pa.array([[(MARK, 1)]] * 2, pa.map_(pa.string(), pa.int64())))),
+        ("'item' has type double.*round them", table_of([1, 1], [{MARK: 0.5}] * 2)),
+        ("has lists inside of a struct", table_of([1, 1], [{MARK: [1]}] * 2)),
         ("neither", [1, 2, 3]),
         ("neither", [(1, MARK, 3), (1, 2, 3)]),
         ("data is a int", 5),
@@ -335,8 +336,8 @@ def test_names_of_columns_may_be_private(tmp_path: Path) -> None:
     refused(
         pd.DataFrame({MARK: [1], "x": [2]}), "no column has a name like that", dpsu.ParameterError
     )
-    nested = pa.table({"user": [1, 2], "item": [{MARK: 1}, {MARK: 2}]})
-    refused(nested, "'item' has type struct;")
+    nested = pa.table({"user": [1, 2], "item": [{MARK: {MARK: 0.5}}, {MARK: {MARK: 2.5}}]})
+    refused(nested, "'item' has type double")
     path.write_text("user,item,item\n1,a,b\n")
     refused(path, "more than one column 'item'", dpsu.ParameterError)
 
@@ -374,13 +375,20 @@ def test_numbers_that_are_none(options: dict[str, Any]) -> None:
     )
 
 
-def test_lists_of_two_are_questioned() -> None:
-    data = [[f"person {u}", "item"] for u in range(30)]
-    with pytest.warns(dpsu.DataWarning, match="give tuples instead"):
-        dpsu.release(data, epsilon=1, delta=1e-5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        dpsu.release([set(pair) for pair in data], epsilon=1, delta=1e-5)
+def test_lists_in_a_list_say_whose_they_are(tmp_path: Path) -> None:
+    data = [[f"person {u}", MARK] for u in range(30)]
+    for rows in (data, [set(row) for row in data], [row[:1] for row in data], [*data, {MARK}]):
+        refused(rows, "say user='one per entry'", dpsu.ParameterError)
+    refused((row for row in data), "say user='one per entry'", dpsu.ParameterError)
+    # Nothing was charged for a shape that was refused.
+    ledger = dpsu.Ledger(tmp_path / "ledger.db").dataset("d", budget=(2, 1e-2))
+    with pytest.raises(dpsu.ParameterError, match="one per entry"):
+        dpsu.release(data, epsilon=1, delta=1e-5, ledger=ledger)
+    assert not (tmp_path / "ledger.db").exists()
+    said = dpsu.release(data * 10, user="one per entry", epsilon=1, delta=1e-5)
+    assert said.items == (MARK,)
+    assert "any one entry of the data" in said.report()
+    assert "each entry of the data is one person, and nobody has two" in said.report()
 
 
 def test_warnings_point_at_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

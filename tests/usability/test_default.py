@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ VISITS = {f"u{user}": ["bread", f"own {user}"] for user in range(3000)}
 # Options without a mechanism
 
 
-@pytest.mark.parametrize("typed", [("--rounds", "10"), ("--max-items", "5")], ids=str)
+@pytest.mark.parametrize(
+    "typed", [("--rounds", "10"), ("--rounds", "1"), ("--max-items", "5")], ids=str
+)
 def test_an_option_that_means_sieve_is_told_to_mean_sieve(
     run: Run,  # noqa: F811
     tmp_path: Path,
@@ -44,7 +47,12 @@ def test_an_option_that_means_sieve_is_told_to_mean_sieve(
 
 @pytest.mark.parametrize(
     "typed",
-    [(), ("--mechanism", "sieve", "--rounds", "10"), ("--expected-items-per-user", "9")],
+    [
+        (),
+        ("--mechanism", "sieve", "--rounds", "10"),
+        ("--mechanism", "bits", "--rounds", "1"),
+        ("--expected-items-per-user", "9"),
+    ],
     ids=str,
 )
 def test_who_gets_what_was_meant_is_told_nothing(run: Run, typed: tuple[str, ...]) -> None:  # noqa: F811
@@ -83,23 +91,42 @@ def test_help_says_what_is_taken_by_default(run: Run) -> None:  # noqa: F811
     assert "Default every mechanism that has a guarantee" in told["audit"]
     for text in told.values():
         assert "order scarce of greedy needs it, and auto chooses by it" in text
+        assert "In bits: how often an item has a coin: 4 times, or once" in text
+        assert text.count("In bits:") == 1
 
 
 # Options of auto
 
 
 def test_a_budget_for_an_estimate_that_is_not_made_is_refused() -> None:
-    refused(lambda: dpsu.Auto(prefer="speed", budget=0.1), "nothing is estimated; drop one")
+    refused(lambda: dpsu.Auto(prefer="speed", budget=0.1), "there is none (bits pays for its own)")
     assert dpsu.plan(**PROMISE, mechanism=dpsu.Auto(prefer="speed")).name == "bits"
 
 
 def test_a_public_number_of_users_is_made_use_of() -> None:
     """It takes the place of the estimated one, and so few that nothing comes out are refused."""
-    estimated = Hints(20_000, 3.0, 0.01)
+    estimated = Hints(20_000, 2.8, 0.01)
     for users, chosen in ((None, "sieve"), (100_000, "policy-laplace"), (5_000, "sieve")):
         plan = dpsu.plan(**PROMISE, mechanism=dpsu.Auto(users=users))
-        assert plan.chosen(estimated).name == chosen
-        assert plan.chosen(estimated).hints == estimated
+        made = plan.chosen(estimated)
+        assert made.name == chosen
+        known: dict[str, Any] = {
+            "expected_users": users or 20_000,
+            "users_known": users is not None,
+        }
+        assert made.hints == replace(estimated, **known)
+        told = "about 20,000 users with" if users is None else f"{users:,} users (as expected) with"
+        assert told in str(made)
+        assert dpsu.Plan.from_json(made.to_json()) == made
+
+
+def test_speed_is_the_reason_where_it_was_preferred() -> None:
+    for auto in (dpsu.Auto(prefer="speed"), dpsu.Auto(prefer="speed", items_per_user=18)):
+        plan = dpsu.plan(**PROMISE, mechanism=auto)
+        assert "auto: bits, because speed was preferred" in str(plan)
+
+
+def test_few_who_are_expected_are_refused() -> None:
     for auto in (dpsu.Auto(users=3), dpsu.Auto(users=3, prefer="speed")):
         refused(partial(dpsu.plan, **PROMISE, mechanism=auto), "nothing can come out")
 

@@ -11,6 +11,7 @@ import click
 from dpsu.cli.charges import parse_budget
 from dpsu.cli.interrupts import COMPLETE, stage
 from dpsu.cli.streams import printed, shown
+from dpsu.ledger.accounting import delta_text
 from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.prose import ACCOUNT_PROMISES, short_run, utc
 
@@ -35,7 +36,11 @@ HEAD = ("entry", "started (UTC)", "run", "mechanism", "epsilon", "delta", "Gauss
     metavar="WHAT",
     help="Charge --dataset for what other software is about to spend: what it is, in words.",
 )
-@click.option("--cost", metavar="E,D", help="With --add: its epsilon and delta; delta may be 0.")
+@click.option(
+    "--cost",
+    metavar="E,D",
+    help="With --add: its epsilon and delta, for adding or removing one user; delta may be 0.",
+)
 @click.option("--budget", metavar="E,D", help="With --add: the budget of a new --dataset.")
 @click.option(
     "--expect-head",
@@ -105,7 +110,7 @@ def _show(account: Account, console: Console) -> None:
             Text(short_run(entry)),
             Text(entry.mechanism),
             f"{price.epsilon:g}",
-            f"{price.delta:g}",
+            delta_text(price.delta),
             "no" if entry.cost.shift is None else "yes",
             Text(_state(entry)),
         )

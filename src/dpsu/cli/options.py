@@ -44,16 +44,21 @@ class Words(click.Choice):  # type: ignore[type-arg]
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag: what it does, and which mechanisms have it, with which default."""
+    """A flag: what it does, and which mechanisms have it, with which default.
+
+    In a few mechanisms it does something else, which `elsewhere` says.
+    """
 
     name: str
     option: Option
     owners: tuple[tuple[str, str], ...] = ()
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
     @property
     def help(self) -> str:
         """The help of the option, its bounds, who has it, and which default."""
-        parts = (self.option.help, self.option.bounds, self._having, self._defaults)
+        other = " ".join(f"In {name}: {told[0].lower()}{told[1:]}" for name, told in self.elsewhere)
+        parts = (self.option.help, self.option.bounds, other, self._having, self._defaults)
         return " ".join(part for part in parts if part)
 
     @property
@@ -89,7 +94,19 @@ class Flag:
         kind: Any = {int: int, float: float}.get(option.kind, str)
         if option.choices:
             kind = Words(option.choices)
+        if option.several:
+            # What was not typed is None here, too, and one name is a text as for other flags.
+            return click.option(
+                spelled, self.name, type=kind, multiple=True, default=None, callback=_one_or_more,
+                help=self.help,
+            )  # fmt: skip
         return click.option(spelled, self.name, type=kind, help=self.help)
+
+
+def _one_or_more(context: click.Context, flag: click.Parameter, typed: Any) -> Any:
+    if not typed:
+        return None
+    return typed[0] if len(typed) == 1 else tuple(typed)
 
 
 def flags_of(*kinds: type) -> list[Flag]:
@@ -100,8 +117,12 @@ def flags_of(*kinds: type) -> list[Flag]:
         for field, option in options_of(kind).items():
             name = option.name or field
             known = found.get(name, Flag(name, option))
-            owners = () if owner is None else ((owner, option.shown_default),)
-            found[name] = Flag(name, known.option, (*known.owners, *owners))
+            owners, other = known.owners, known.elsewhere
+            if owner is not None:
+                owners = (*owners, (owner, option.shown_default))
+                if option.help != known.option.help:
+                    other = (*other, (owner, option.help))
+            found[name] = Flag(name, known.option, owners, other)
     return list(found.values())
 
 

@@ -17,10 +17,17 @@ from dpsu.errors import DpsuError
 from dpsu.ledger.prose import shared_text
 from dpsu.ledger.splitting import split
 
-PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
+PROFILE = ("users", "items_per_user", "spread", "zipf", "vocabulary", "profile")
 
 
 @click.command("plan")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Show, or forecast, this plan, written by --json, instead of one made from options.",
+)
 @plan_options
 @click.option(
     "--releases",
@@ -33,10 +40,18 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
     "--items-per-user", type=float, help="Forecast: different items of a user, on average."
 )
 @click.option(
+    "--spread",
+    type=float,
+    help="Forecast: how unequal users are, the mean number of items by that of the user in the "
+    "middle: 1 if all hold equally many, 5 if a few hold most. Default 1.8.",
+)
+@click.option(
     "--zipf", type=float, help="Forecast: exponent of Zipf's law of popularity. Default 1."
 )
 @click.option(
-    "--vocabulary", type=int, help="Forecast: different items that exist. Default 200000."
+    "--vocabulary",
+    type=int,
+    help="Forecast: different items that exist. Default: it grows with users and what they hold.",
 )
 @click.option(
     "--profile",
@@ -51,7 +66,12 @@ PROFILE = ("users", "items_per_user", "zipf", "vocabulary", "profile")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the forecast, as JSON.")
 @click.option("--output", hidden=True)
 def plan_command(
-    as_json: bool, html: Path | None, output: str | None, releases: int | None, **options: Any
+    as_json: bool,
+    html: Path | None,
+    output: str | None,
+    releases: int | None,
+    plan_file: Path | None,
+    **options: Any,
 ) -> None:
     """Show what a release would do and need, without reading any data.
 
@@ -69,16 +89,20 @@ def plan_command(
             raise click.UsageError(
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
-        made, shared = _planned(options, releases)
+        made, shared = _made(options, plan_file, releases)
         told = "" if shared is None or as_json else f"{shared}\n\n"
         to_stdout(f"{made.to_json() if as_json else f'{told}{made}'}\n")
         return
     writable(
-        [profile["profile"], *(options[name] for name in READ_TOO)],
+        [
+            profile["profile"],
+            None if plan_file is None else str(plan_file),
+            *(options[name] for name in READ_TOO),
+        ],
         {"html": html},
         {"html": PAGES},
     )
-    made, shared = _planned(options, releases)
+    made, shared = _made(options, plan_file, releases)
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
         seen = interruptible(lambda: dpsu.forecast(made, **profile, progress=progress))
     if html is not None:
@@ -92,15 +116,19 @@ def plan_command(
         raise DpsuError("; ".join(found.text for found in seen.findings if found.stops))
 
 
-def _planned(options: dict[str, Any], releases: int | None) -> tuple[dpsu.Plan, str | None]:
-    """The plan that was asked for; one of several releases, and then also what they share."""
-    typed = planned(options)
+def _made(
+    options: dict[str, Any], file: Path | None, releases: int | None
+) -> tuple[dpsu.Plan, str | None]:
+    """The plan in a file, or what options make; one of several, and then also what they share."""
+    found = planned(options, file)
+    if file is not None:
+        if releases is not None:
+            raise click.UsageError("--plan decides what one release costs; drop --releases")
+        return found["plan"], None
     if releases is None:
-        return dpsu.plan(**typed), None
-    typed["mechanism"] = typed["mechanism"] or dpsu.Sieve()
-    found = split(
-        (typed["epsilon"], typed["delta"]), releases, typed["mechanism"], typed["item"],
-        typed["counts"],
-    )  # fmt: skip
-    typed |= {"epsilon": found.each.epsilon, "delta": found.each.delta}
-    return dpsu.plan(**typed), shared_text(found)
+        return dpsu.plan(**found), None
+    found["mechanism"] = found["mechanism"] or dpsu.Sieve()
+    budget = (found["epsilon"], found["delta"])
+    shared = split(budget, releases, found["mechanism"], found["item"], found["counts"])
+    found |= {"epsilon": shared.each.epsilon, "delta": shared.each.delta}
+    return dpsu.plan(**found), shared_text(shared)

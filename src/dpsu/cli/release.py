@@ -22,6 +22,7 @@ from dpsu.cli.places import Places
 from dpsu.cli.sources import source_options
 from dpsu.cli.streams import to_stderr
 from dpsu.ledger.spending import Spending
+from dpsu.plans.mechanisms import Auto
 
 
 @click.command("release")
@@ -56,7 +57,10 @@ def release_command(
             raise click.UsageError("--once is for --engine local")
         if engine == "local":
             refuse_for_local(options)
-        return planned(options, plan_file, quiet=places.quiet)
+        made = planned(options, plan_file, quiet=places.quiet)
+        if places.ledger is not None and not places.quiet:
+            _tell_sums_only(made)
+        return made
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
         if engine == "spark":
@@ -67,3 +71,13 @@ def release_command(
         return found
 
     places.released(files, read, make, release)
+
+
+def _tell_sums_only(made: dict[str, Any]) -> None:
+    """Tell whoever begins a ledger with auto what that means for the releases to come."""
+    mechanism = made["plan"].mechanism if "plan" in made else made["mechanism"]
+    if mechanism is None or (isinstance(mechanism, Auto) and mechanism.hints is None):
+        to_stderr(
+            "note: auto pays for an estimate, so that the ledger adds its releases up by sums; if "
+            "there will be many, name --mechanism sieve from the first on, of which more fit"
+        )

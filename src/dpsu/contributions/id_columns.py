@@ -10,19 +10,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsu.contributions.cells import BYTES, is_binary, kind_of, spell, text_of
 from dpsu.contributions.id_types import INTEGER_TYPE, TEXT_TYPE
-from dpsu.contributions.ids import INTEGERS, NOTHING, TEXT, canonical, is_text, type_name
+from dpsu.contributions.ids import (
+    INTEGERS,
+    NOTHING,
+    TEXT,
+    canonical,
+    integers,
+    is_text,
+    type_name,
+)
 from dpsu.errors import DataError
 
 # Called with what is wrong with some cells. The curator is warned of it; their rows are ignored.
 Lose = Callable[[str], None]
+
+
+def lose_nothing(reason: str) -> None:
+    """For cells of which nobody needs to be told."""
+
 
 # Python converts larger integers to text slowly, and very large ones not at all.
 MOST_BITS = 4096
@@ -34,11 +48,26 @@ MISSING_KINDS = ("NAType", "NaTType")
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, the option that named it, and the type that was declared for it."""
+    """A column: its name, the option that named it, and the type that was declared for it.
+
+    `alone` says that it is a whole user or item, and not one of several columns that make one.
+    `field` is the field of a struct that is meant; no message shows it, as it may be private.
+    """
 
     name: str
     option: str
     declared: str | None = None
+    alone: bool = True
+    field: str = ""
+
+    @property
+    def released_as(self) -> str:
+        """The name of the column of a result."""
+        return f"{self.name}.{self.field}" if self.field else self.name
+
+    def inside(self, field: str) -> Column:
+        """A field of the structs that this column holds."""
+        return replace(self, field=f"{self.field}.{field}" if self.field else field)
 
     def __str__(self) -> str:
         return repr(self.name)
@@ -64,9 +93,32 @@ class Column:
             raise DataError(f"column {self} holds integers; texts must be text")
         if pa.types.is_integer(value):
             return wanted or INTEGERS
-        if wanted is not None and (_is_binary(value) or pa.types.is_floating(value)):
+        if wanted is not None and (is_binary(value) or pa.types.is_floating(value)):
             return wanted
         raise DataError(self._refusal(value))
+
+    def kind(self, type_: pa.DataType) -> str:
+        """What ids cells of this Arrow type are: of which kind, or TEXT if that was declared."""
+        if not self.is_spelled(type_):
+            return self.id_type(type_)
+        return str(kind_of(type_)) if self.declared is None else TEXT
+
+    def is_spelled(self, type_: pa.DataType) -> bool:
+        """Whether cells of this Arrow type become ids by their texts (see `cells`)."""
+        kind = kind_of(type_)
+        if kind in (TEXT, INTEGERS, NOTHING, None) or self.option not in ("user", "item"):
+            return False
+        # Bytes that were declared to be text are text in UTF-8.
+        return self.declared is None or (self.declared == TEXT_TYPE and kind != BYTES)
+
+    def texts(self, values: pa.Array, lose: Lose) -> pa.Array:
+        """Cells, not dictionary-encoded, as canonical text; cells that have none become null."""
+        if not self.is_spelled(values.type):
+            return self.canonical_ids(values, lose).cast(pa.large_string())
+        texts = spell(values)
+        if texts.null_count > values.null_count:
+            lose(self._no_text)
+        return texts
 
     def canonical_ids(self, values: pa.Array, lose: Lose) -> pa.Array:
         """Canonical ids of cells, not dictionary-encoded; cells that have no id become null."""
@@ -75,7 +127,7 @@ class Column:
             return pa.nulls(len(values), pa.int64() if id_type == INTEGERS else pa.large_string())
         if pa.types.is_floating(type_):
             values = self._whole(values, lose)
-        elif _is_binary(type_):
+        elif is_binary(type_):
             values = values.cast(pa.large_binary()).view(pa.large_string())
         if id_type == TEXT and pa.types.is_integer(values.type):
             return values.cast(pa.large_string())
@@ -85,8 +137,22 @@ class Column:
         return self._parsed(ids, lose) if id_type == INTEGERS and is_text(ids.type) else ids
 
     def untyped(self, values: Sequence[Any], lose: Lose) -> pa.Array:
-        """Ids of Python objects: text, or integers if that was declared."""
+        """Ids of Python objects: text, or integers if that was declared.
+
+        A list or set among items stands for each of its items: if there are any, all are lists.
+        """
         kinds = set(map(type, values))
+        if self.option != "item" or not self.alone or not any(map(_is_collection, kinds)):
+            return self._untyped(values, kinds, lose)
+        held = [_items(value) if _is_collection(type(value)) else [value] for value in values]
+        items = [item for each in held for item in each]
+        offsets = np.cumsum([0, *map(len, held)], dtype=np.int64)
+        ids = self._untyped(items, set(map(type, items)), lose)
+        if pa.types.is_dictionary(ids.type):
+            ids = ids.dictionary_decode()
+        return pa.LargeListArray.from_arrays(integers(offsets), ids)
+
+    def _untyped(self, values: Sequence[Any], kinds: set[type], lose: Lose) -> pa.Array:
         present = {k for k in kinds if k is not type(None) and k.__name__ not in MISSING_KINDS}
         integral = self.declared == INTEGER_TYPE
         try:
@@ -165,24 +231,30 @@ class Column:
         return f"some cells of {self} are not integers of 64 bits, spelled without a point"
 
     @property
+    def _no_text(self) -> str:
+        return f"some cells of {self} are beyond the years 1 to 9999, or no times of a day"
+
+    @property
     def _neither(self) -> str:
-        return f"some cells of {self} are neither valid text nor integers (floats are neither)"
+        return (
+            f"some cells of {self} have no text: floats (round them, or make them integers or "
+            "decimals), text that is not Unicode, or other objects (make columns of the entries of "
+            "dicts)"
+        )
 
     def _refusal(self, type_: pa.DataType) -> str:
         hint = "convert it to text or integers"
-        if pa.types.is_nested(type_):
+        if pa.types.is_nested(type_) and self.option == "user":
+            hint = "a user is one value, or several columns: give one row for each user and item"
+        elif pa.types.is_nested(type_):
             hint = "give one row for each item"
-        elif _is_binary(type_):
-            hint = f"if it is text in UTF-8, say {self.fix(TEXT_TYPE)}"
         elif pa.types.is_floating(type_):
             hint = (
-                f"say {self.fix(INTEGER_TYPE)} to keep whole numbers (pandas makes floats of "
-                "integers with missing values; .astype('Int64') keeps them integers)"
+                "two floats that look equal may differ in their last bits; round them to integers "
+                f"or decimals, or say {self.fix(INTEGER_TYPE)} to keep whole numbers (pandas makes "
+                "floats of integers with missing values; .astype('Int64') keeps them integers)"
             )
-        return (
-            f"column {self} has type {type_name(type_)}; users and items must be text or "
-            f"integers: {hint}"
-        )
+        return f"column {self} has type {type_name(type_)}, which users and items have not: {hint}"
 
 
 def spelled(numbers: pa.Array) -> pa.Array:
@@ -222,7 +294,8 @@ def _text(value: Any) -> str | _Lost | None:
         return None
     if _is_integral(type(value)) and int(value).bit_length() <= MOST_BITS:
         return str(int(value))
-    return NO_ID
+    spelled = text_of(value)
+    return NO_ID if spelled is None else spelled
 
 
 def _integer(value: Any) -> int | _Lost | None:
@@ -239,15 +312,15 @@ def _is_missing(value: Any) -> bool:
     )
 
 
+def _is_collection(kind: type) -> bool:
+    """Whether objects of this kind are collections of items; tuples are keys of several columns."""
+    return issubclass(kind, (list, set, frozenset, np.ndarray))
+
+
+def _items(held: Any) -> list[Any]:
+    return np.atleast_1d(held).tolist() if isinstance(held, np.ndarray) else list(held)
+
+
 def _is_integral(kind: type) -> bool:
     """Whether objects of this kind are integers; booleans are not, although Python says so."""
     return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)
-
-
-def _is_binary(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(type_)
-        or pa.types.is_large_binary(type_)
-        or pa.types.is_binary_view(type_)
-        or pa.types.is_fixed_size_binary(type_)
-    )

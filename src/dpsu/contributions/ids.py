@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.contributions.id_types import INTEGER_TYPE
-from dpsu.errors import DataError
+from dpsu.errors import DataError, without_values
 
 INTEGERS, TEXT, NOTHING = "integers", "text", "nothing"
 
@@ -83,6 +83,20 @@ def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
     places = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
     return np.frombuffer(data or b"", np.uint8), places
+
+
+def places_in_dictionary(name: str, chunk: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
+    """The distinct cells of a column, and for each row the place of its cell; -1 if it has none."""
+    encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+    damaged = f"column {name!r} is damaged"
+    found = without_values(lambda: encoded.indices.cast(pa.int32()), damaged)
+    places = numbers(found.fill_null(-1) if found.null_count else found, np.int32)
+    # Of a damaged file, a reader may make a dictionary that lacks entries without noticing.
+    if places.min(initial=0) < -1 or places.max(initial=-1) >= len(encoded.dictionary):
+        raise DataError(
+            f"{damaged}: its dictionary lacks entries that rows refer to; get an undamaged copy"
+        )
+    return places, encoded.dictionary
 
 
 def type_name(type_: pa.DataType) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from dpsu.contributions.ids import (
     integers,
     is_text,
     numbers,
+    places_in_dictionary,
     text_buffers,
     type_name,
 )
@@ -39,7 +39,7 @@ from dpsu.contributions.pairs import (
     report_lost,
     report_nothing,
 )
-from dpsu.errors import DataError, warn_or_refuse, without_values
+from dpsu.errors import DataError, warn_or_refuse
 from dpsu.kernels import interning
 from dpsu.kernels.grouping import MOST_REPEATS
 from dpsu.kernels.hashing import hash_strings
@@ -175,20 +175,7 @@ class Interner:
             nothing = pa.nulls(0, pa.large_string() if id_type == TEXT else pa.int64())
             return Prepared(id_type, nothing, hashes, np.full(rows, -1, np.int32), rows)
         if id_type == TEXT or not pa.types.is_integer(chunk.type):
-            if not pa.types.is_dictionary(chunk.type):
-                chunk = chunk.dictionary_encode()
-            places = without_values(
-                partial(chunk.indices.cast, pa.int32()), f"column {self._column} is damaged"
-            )
-            places = places.fill_null(-1) if places.null_count else places
-            indices = numbers(places, np.int32)
-            chunk = chunk.dictionary
-            # Of a damaged file, a reader may make a dictionary that lacks entries without noticing.
-            if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(chunk):
-                raise DataError(
-                    f"column {self._column} is damaged: its dictionary lacks entries that rows "
-                    "refer to; get an undamaged copy"
-                )
+            indices, chunk = places_in_dictionary(self._column.name, chunk)
         ids = self._canonical_ids(chunk, indices)
         if ids.null_count:
             present = ids.is_valid().to_numpy(zero_copy_only=False)

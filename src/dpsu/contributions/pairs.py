@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpsu.contributions.codecs import PLAIN, Codec, Keys
 from dpsu.contributions.ids import Ids
 from dpsu.errors import warn, warn_or_refuse
 
@@ -63,7 +64,8 @@ class Rows:
 
     `names` are the names of the columns as the caller typed them, for messages, and `types` the
     declared types of users and items. `shared_users` says that user ids came with the rows, so that
-    a different id in each row is suspicious. Parts note in `tally` what they leave out.
+    a different id in each row is suspicious. Parts note in `tally` what they leave out, and in
+    `item_keys` of which columns and types the ids of items are made.
     """
 
     parts: Iterable[Part]
@@ -71,6 +73,7 @@ class Rows:
     shared_users: bool = True
     tally: Tally = field(default_factory=lambda: Tally(None))
     types: tuple[str | None, str | None] = (None, None)
+    item_keys: Keys = field(default_factory=Keys)
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,11 +99,15 @@ class Block:
 
 @dataclass(frozen=True, repr=False)
 class Pairs:
-    """Interned rows: distinct users, distinct items, and blocks of codes of both."""
+    """Interned rows: distinct users, distinct items, and blocks of codes of both.
+
+    `codec` says which values the ids of items stand for.
+    """
 
     users: Ids
     items: Ids
     blocks: list[Block]
+    codec: Codec = PLAIN
 
     def __len__(self) -> int:
         return sum(len(block.users) for block in self.blocks)
@@ -108,7 +115,7 @@ class Pairs:
     def of_users(self, wanted: NDArray[np.bool_]) -> Pairs:
         """Only the rows of the wanted users."""
         kept = [block.rows(wanted[block.users]) for block in self.blocks]
-        return Pairs(self.users, self.items, [block for block in kept if len(block.users)])
+        return replace(self, blocks=[block for block in kept if len(block.users)])
 
 
 def rows_of(
@@ -120,10 +127,12 @@ def rows_of(
     shared_users: bool = True,
     tally: Tally | None = None,
     types: tuple[str | None, str | None] = (None, None),
+    item_keys: Keys | None = None,
 ) -> Rows:
     """Rows that are already in memory, in one part."""
     tally = Tally(None) if tally is None else tally
-    return Rows([lambda: (user, item, repeats)], names, shared_users, tally, types)
+    keys = Keys() if item_keys is None else item_keys
+    return Rows([lambda: (user, item, repeats)], names, shared_users, tally, types, keys)
 
 
 def report_lost(tally: Tally, strict: bool) -> None:

@@ -53,6 +53,8 @@ class OneMachine:
             progress=self._tick,
         )
         known = plan.knowledge
+        if known.public_items is not None:
+            known.public_items.refuse_other_than(pairs.codec)
         plan, items = select_items(
             plan,
             pairs,
@@ -65,7 +67,7 @@ class OneMachine:
         noisy = None
         if plan.noisy_counts is not None:
             noisy = count(plan, pairs, items, key, memory=self._memory)
-        return Found(plan, items, noisy)
+        return Found(plan, items, noisy, pairs.codec)
 
     def _of_texts(self, key: Key) -> Found:
         from dpsu.engines import local_texts

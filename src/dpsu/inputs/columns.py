@@ -22,6 +22,8 @@ class DefaultName(str):
 TYPED = {"text": "column"}
 FLAGS = {"column": "text"}
 
+# What is said instead of the name of a column where each entry of a list is one person.
+ONE_PER_ENTRY = "one per entry"
 DEFAULT_USER, DEFAULT_ITEM = DefaultName("user"), DefaultName("item")
 
 
@@ -31,8 +33,9 @@ class Users(Typed):
 
     Parameters
     ----------
-    columns : str
-        Name of the column.
+    columns : str or sequence of str
+        Name of the column, or names of several columns that identify a person together;
+        ``"one per entry"`` for a list of lists or sets of items, each of another person.
     type : {"text", "integer"}, optional
         Read users as text or as integers; cells that cannot be read so are ignored. By default
         typed columns keep their type, and everything else (mappings, tuples, lists, JSON lines,
@@ -45,7 +48,13 @@ class Users(Typed):
     Users(columns='person', type='text')
     """
 
-    columns: str = option(DEFAULT_USER, object, "Column of the person to protect.", name="user")
+    columns: str | Sequence[str] = option(
+        DEFAULT_USER,
+        object,
+        "Column of the person to protect; given again, several columns that identify one together.",
+        name="user",
+        several=True,
+    )
     type: str | None = option(
         None,
         str,
@@ -57,8 +66,29 @@ class Users(Typed):
 
     def check(self) -> None:
         """Refuse names that are not text."""
-        check_names(needed=True, user=self.columns)
-        object.__setattr__(self, "columns", plain_name(self.columns))
+        object.__setattr__(self, "columns", checked_columns("user", self.columns, self.type))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return names_of(self.columns)
+
+    @property
+    def name(self) -> str:
+        """What the columns are called in sentences."""
+        return ", ".join(self.names)
+
+    @property
+    def person(self) -> str:
+        """What is one person, in a sentence."""
+        return "entry of the data" if self.name == ONE_PER_ENTRY else repr(self.name)
+
+    @property
+    def promise(self) -> str:
+        """What is promised of people and their ids."""
+        if self.name == ONE_PER_ENTRY:
+            return "each entry of the data is one person, and nobody has two"
+        return f"one person is one value of {self.name!r}, in all rows"
 
 
 @dataclass(frozen=True)
@@ -67,8 +97,9 @@ class Items(Typed):
 
     Parameters
     ----------
-    columns : str
-        Name of the column, and of the column of the result.
+    columns : str or sequence of str
+        Name of the column, and of the column of the result; or names of several columns, whose
+        combinations are the items.
     type : {"text", "integer"}, optional
         Read items as text or as integers, as for :class:`Users`.
     repeats : str, optional
@@ -80,13 +111,17 @@ class Items(Typed):
     >>> import dpsu
     >>> dpsu.Items("product", repeats="times")
     Items(columns='product', type=None, repeats='times')
+    >>> dpsu.Items(["country", "product"]).names
+    ('country', 'product')
     """
 
-    columns: str = option(
+    columns: str | Sequence[str] = option(
         DEFAULT_ITEM,
         object,
-        "Column of what to release; with --text, the name of the column of the result.",
+        "Column of what to release; given again, several columns whose combinations are released. "
+        "With --text, the name of the column of the result.",
         name="item",
+        several=True,
     )
     type: str | None = option(
         None,
@@ -106,15 +141,47 @@ class Items(Typed):
 
     def check(self) -> None:
         """Refuse names that are not text."""
-        check_names(needed=True, item=self.columns)
         check_names(repeats=self.repeats)
-        object.__setattr__(self, "columns", plain_name(self.columns))
+        object.__setattr__(self, "columns", checked_columns("item", self.columns, self.type))
         object.__setattr__(self, "repeats", plain_name(self.repeats))
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns, also of those of the result."""
+        return names_of(self.columns)
+
+    @property
     def name(self) -> str:
-        """Name of the column of the result."""
-        return str(self.columns)
+        """What the columns are called in sentences; the name of a single column."""
+        return ", ".join(self.names)
+
+
+def names_of(columns: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of one or several columns."""
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def checked_columns(purpose: str, columns: Any, type_: str | None) -> Any:
+    """The name of one column, or a tuple of several names; refuses what names no columns."""
+    if not isinstance(columns, (list, tuple)):
+        check_names(needed=True, **{purpose: columns})
+        return plain_name(columns)
+    if not columns:
+        raise column_error(f"{{{purpose}}} is empty; name a column", **{purpose: ...})
+    for column in columns:
+        check_names(needed=True, **{purpose: column})
+    names = tuple(str.__str__(column) for column in columns)
+    if len(set(names)) < len(names):
+        raise column_error(f"{{{purpose}}} names a column twice: {list(names)}", **{purpose: ...})
+    if len(names) == 1:
+        return names[0]
+    if type_ is not None:
+        raise column_error(
+            f"{{{purpose}_type}} is for one column, and {{{purpose}}} names {len(names)}; columns "
+            "keep their types: convert those that should have another",
+            **{purpose: ..., f"{purpose}_type": ...},
+        )
+    return names
 
 
 def plain_name(name: Any) -> Any:
@@ -142,11 +209,8 @@ def _other(name: object) -> str:
     """What was typed instead of a name, and what to do about it; what it holds is not shown."""
     if isinstance(name, type):
         return f"the class {name.__name__}; make one: dpsu.{name.__name__}('column')"
-    if isinstance(name, (list, tuple, set)):
-        return (
-            f"a {type(name).__name__}; name one column (several columns can be made one before: "
-            "as text, with a separator that no cell has)"
-        )
+    if isinstance(name, (list, tuple, set, dict)):
+        return f"a {type(name).__name__}; several columns are a list of their names"
     return f"a {type(name).__name__}; rename columns whose names are not text, and name one column"
 
 

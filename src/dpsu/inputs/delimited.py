@@ -37,6 +37,8 @@ BLOCK = 1 << 23
 LONGEST_ROW, LONGEST_ROW_OF_TEXTS = 1 << 23, 1 << 26
 LONGEST_LOOK_AHEAD = 1 << 26
 LONGEST_HEADER = 1 << 20
+# With more columns than six, blocks whose first columns are integers are parsed line by line.
+MOST_SCHEMAS = 64
 # The most digits of an integer in JSON that can be an id.
 MOST_DIGITS = 2000
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -255,7 +257,9 @@ class _JsonLines:
         types = (pa.string(), pa.int64())
         self._schemas = [
             pa.schema(list(zip((c.name for c in columns), chosen, strict=True)))
-            for chosen in itertools.product(types, repeat=len(columns))
+            for chosen in itertools.islice(
+                itertools.product(types, repeat=len(columns)), MOST_SCHEMAS
+            )
         ]
 
     def parse(self, block: bytes) -> pa.Table:

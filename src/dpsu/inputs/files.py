@@ -21,6 +21,7 @@ from dpsu.inputs import delimited
 from dpsu.inputs.columns import pick
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
+from dpsu.inputs.keyed import check_types
 from dpsu.options import shown
 
 # A row group of more rows, or bytes, is read batch by batch: by one core, but in little memory.
@@ -147,8 +148,7 @@ def check_columns(path: Path, columns: Sequence[Column], format_: str | None) ->
 def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> None:
     options = [column.option for column in columns]
     pick([column.name for column in columns], schema.names, what, options=options)
-    for column in columns:
-        column.id_type(schema.field(column.name).type)
+    check_types(columns, schema)
 
 
 def _no_parquet(what: str) -> str:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
+from dpsu.inputs.keyed import check_types
 
 
 def is_frame(data: Any) -> bool:
@@ -29,6 +30,22 @@ def is_frame(data: Any) -> bool:
         # Raised without its cause: that may quote names of columns, private values if pivoted.
         raise ParameterError("the frame has columns of the same name; rename them")
     return isinstance(known, (nw.DataFrame, nw.LazyFrame))
+
+
+def is_series(data: Any) -> bool:
+    """Whether narwhals accepts this object as a column."""
+    known = nw.from_native(data, pass_through=True, allow_series=True)
+    return isinstance(known, nw.Series)
+
+
+def column_of(data: Any, column: Column, lose: Lose) -> Any:
+    """A column of a library as an Arrow column."""
+    return _column(nw.from_native(data, series_only=True), column, lose, data)
+
+
+def frame_of(data: Any, column: Column) -> Any:
+    """A column of a library as a frame of that library."""
+    return nw.from_native(data, series_only=True).alias(column.name).to_frame().to_native()
 
 
 def to_arrow(data: Any) -> pa.Table:
@@ -60,27 +77,45 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
     else:
         schema = without_values(lambda: nw.from_native(data).collect_schema(), _broken(data))
         existing = schema.names()
-    options = [column.option for column in columns]
-    names = pick([column.name for column in columns], existing, options=options)
-    for column in columns:
-        if schema is None:
-            column.id_type(data.schema.field(column.name).type)
-        elif (known := _arrow_type(schema[column.name])) is not None:
-            column.id_type(known)
+    names = [column.name for column in columns]
+    _refuse_index(data, [name for name in names if name not in existing])
+    pick(names, existing, options=[column.option for column in columns])
+    if schema is None:
+        check_types(columns, data.schema)
+        return names
+    types = {name: _arrow_type(schema[name]) for name in names}
+    known = [column for column in columns if types[column.name] is not None]
+    check_types(known, pa.schema([(column.name, types[column.name]) for column in known]))
     return names
 
 
+def _refuse_index(data: Any, missing: list[str]) -> None:
+    """Say so if a column that is missing is in the index of a pandas frame."""
+    levels = list(getattr(getattr(data, "index", None), "names", None) or [])
+    for name in missing:
+        if name in levels:
+            raise ParameterError(
+                f"{name!r} is in the index of the frame, which is not read; make it a column: "
+                "reset_index()"
+            )
+
+
 def _arrow_type(type_: Any) -> pa.DataType | None:
-    """The Arrow type for a type of narwhals; None if there is none."""
+    """The Arrow type for a type of narwhals, as far as the difference matters; None if unknown."""
     if type_.is_integer():
         return pa.int64()
     if type_.is_float():
         return pa.float64()
+    if isinstance(type_, (nw.List, nw.Array)):
+        inner = _arrow_type(type_.inner() if isinstance(type_.inner, type) else type_.inner)
+        return None if inner is None else pa.list_(inner)
+    if isinstance(type_, nw.Struct):
+        fields = [(field.name, _arrow_type(field.dtype)) for field in type_.fields]
+        return None if any(inner is None for _, inner in fields) else pa.struct(fields)
     known: dict[Any, pa.DataType] = {
         nw.String: pa.string(), nw.Boolean: pa.bool_(), nw.Binary: pa.binary(),
         nw.Date: pa.date32(), nw.Datetime: pa.timestamp("us"), nw.Duration: pa.duration("us"),
-        nw.Time: pa.time64("us"), nw.Decimal: pa.decimal128(38), nw.List: pa.list_(pa.null()),
-        nw.Array: pa.list_(pa.null()), nw.Struct: pa.struct([]),
+        nw.Time: pa.time64("us"), nw.Decimal: pa.decimal128(38),
     }  # fmt: skip
     return next((arrow for kind, arrow in known.items() if type_ == kind), None)
 

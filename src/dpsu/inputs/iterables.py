@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpsu.contributions.id_columns import Column, repeats_of
-from dpsu.contributions.pairs import Rows, Tally, rows_of
-from dpsu.errors import DataError, ParameterError, warn
-from dpsu.inputs.columns import DefaultName, column_error
+from dpsu.contributions.id_columns import Column, Lose, lose_nothing, repeats_of
+from dpsu.contributions.pairs import Rows
+from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.inputs import frames
+from dpsu.inputs.columns import ONE_PER_ENTRY, DefaultName, column_error
+from dpsu.inputs.keyed import Keyed, check_types, label
 from dpsu.randomness.keys import Key
 
 Collections = (list, set, frozenset)
@@ -33,22 +35,9 @@ def _listed(held: Any) -> list[Any] | None:
         return None
 
 
-def from_mapping(
-    data: Mapping[Any, Any],
-    columns: tuple[Column, Column],
-    with_repeats: bool,
-    *,
-    texts: bool = False,
-) -> Rows:
-    """User -> items, or user -> {item: repeats}; if `texts`, user -> text or texts."""
-    user, item = columns
-    if user.name in data and item.name in data:
-        raise ParameterError(
-            f"data is a mapping with the keys {user} and {item}, which are the names of columns, "
-            "and the keys of a mapping are users; give a table, such as pandas.DataFrame(data) or "
-            "pyarrow.table(data)"
-        )
-    tally = Tally(None)
+def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> Rows:
+    """User -> items, or user -> {item: repeats}; for texts, user -> text or texts."""
+    texts, lose = keyed.items[0].option == "text", keyed.tally.lose
     users: list[Any] = []
     sizes: list[int] = []
     items: list[Any] = []
@@ -59,7 +48,7 @@ def from_mapping(
         things = _listed(held)
         if things is None:
             wrong = given
-            tally.lose(NO_COLLECTION)
+            lose(NO_COLLECTION)
             continue
         users.append(who)
         # The number of what was iterated: the length of some objects is something else.
@@ -72,24 +61,22 @@ def from_mapping(
             f"data maps users to {type(wrong).__name__}; each user needs a list or set of items"
         )
     indices = np.repeat(np.arange(len(users), dtype=np.int32), sizes)
-    owners = _repeated(user.untyped(users, tally.lose), indices)
-    return _rows(
-        owners, items, repeats if with_repeats else None, columns, tally, shared_users=False
-    )
+    owners = [_repeated(ids, indices) for ids in _untyped(keyed.users, users, lose)]
+    return _rows(keyed, owners, items, repeats if with_repeats else None, shared_users=False)
 
 
-def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key) -> Rows:
+def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
     """Read (user, item) pairs if elements are tuples, one user per element if collections."""
-    user, item = columns
     if isinstance(data, ItemsView):
         raise ParameterError("data are the items of a mapping; give the mapping itself")
-    elements, tally = list(data), Tally(None)
+    elements, lose = list(data), keyed.tally.lose
     if all(isinstance(element, tuple) for element in elements):
         pairs = [element for element in elements if len(element) == 2]
         if pairs or not elements:
-            tally.lose(NO_PAIR, len(elements) - len(pairs))
-            owners = user.untyped([pair[0] for pair in pairs], tally.lose)
-            return _rows(owners, [pair[1] for pair in pairs], None, columns, tally)
+            if len(pairs) < len(elements):
+                lose(NO_PAIR)
+            owners = _untyped(keyed.users, [pair[0] for pair in pairs], lose)
+            return _rows(keyed, owners, [pair[1] for pair in pairs], None)
     if elements and all(isinstance(element, Mapping) for element in elements):
         raise DataError(
             "data is a list of mappings, which may be rows; give a table: pandas.DataFrame(data), "
@@ -100,12 +87,7 @@ def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key)
             "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
             f"per user; tuples are always read as pairs. For anything else, {TABLE}"
         )
-    _refuse_rows(user, item)
-    if len(elements) > 1 and all(isinstance(e, list) and len(e) == 2 for e in elements):
-        warn(
-            "every list has exactly two entries, and each list was read as the items of one user; "
-            "if they are [user, item] pairs, both are now treated as items: give tuples instead"
-        )
+    _refuse_rows(keyed)
     users: list[str] = []
     items: list[Any] = []
     for position, held in enumerate(elements):
@@ -114,23 +96,39 @@ def from_iterable(data: Iterable[Any], columns: tuple[Column, Column], key: Key)
         drawn = key.digest("listed user", 0, 0, b"%d" % position).hex()
         users.extend([drawn] * len(held))
         items.extend(held)
-    drawn_ids = pa.array(users, pa.large_string())
     # Ids that we draw are text, whatever type was declared.
-    drawn_by = Column(user.name, "user")
-    return _rows(drawn_ids, items, None, (drawn_by, item), tally, shared_users=False)
+    keyed.users = [Column(keyed.users[0].name, "user")]
+    drawn_ids = pa.array(users, pa.large_string())
+    return _rows(keyed, [drawn_ids], items, None, shared_users=False)
 
 
-def _refuse_rows(user: Column, item: Column) -> None:
-    """Refuse lists if columns were named: such a list is a row, not a set of items to publish."""
-    for column in (user, item) if item.option == "item" else (user,):
-        if not isinstance(column.name, DefaultName):
+def check_shape(data: Iterable[Any], keyed: Keyed) -> None:
+    """Refuse a list of lists by the kind of its first element, before anything is charged."""
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Collections):
+        _refuse_rows(keyed)
+
+
+def _refuse_rows(keyed: Keyed) -> None:
+    """Refuse lists in a list unless it was said that each is one person's.
+
+    If they are rows, and not sets of items, the ids of users would be published.
+    """
+    said = [column.name for column in keyed.users] == [ONE_PER_ENTRY]
+    rows = f"if they are rows, user ids would be published: {TABLE}, or (user, item) tuples"
+    for column in (*keyed.users, *keyed.items):
+        if column.option == "text" or isinstance(column.name, DefaultName):
+            continue
+        if column.option == "item" or not said:
             raise column_error(
-                f"{{{column.option}}} names a column, but a list in a list is read as the items of "
-                "one user, with no columns: if the lists are rows, user ids would be published. "
-                f"For rows, {TABLE}, or (user, item) tuples; for one list of items per user, drop "
-                f"{{{column.option}}}",
-                **{column.option: column.name},
+                f"{{{column.option}}} names a column, but lists in a list have no columns; {rows}. "
+                f"If each is the items of one person, drop {{item}} and say user={ONE_PER_ENTRY!r}",
+                **({"item": ...} | {column.option: column.name}),
             )
+    if not said:
+        raise ParameterError(
+            f"data is a list of lists or sets, which say of nobody whose they are; {rows}. If each "
+            f"is the items of one person, and nobody has two, say user={ONE_PER_ENTRY!r}"
+        )
 
 
 def refuse_other_objects(data: Any) -> None:
@@ -155,6 +153,18 @@ def refuse_other_objects(data: Any) -> None:
         )
 
 
+def refuse_shared(keyed: Keyed) -> None:
+    """Refuse one name for a cell of users and a cell of items: here each has its own."""
+    shared = [each.name for each in keyed.items if each.name in {user.name for user in keyed.users}]
+    if shared:
+        raise column_error(
+            f"{{user}} and {{item}} both name {shared[0]!r}; tuples of cells have no columns that "
+            "they could share: name them differently, or give a table",
+            user=...,
+            item=...,
+        )
+
+
 def _repeated(ids: pa.Array, indices: Any) -> pa.Array:
     if pa.types.is_dictionary(ids.type):
         ids = ids.cast(ids.type.value_type)
@@ -162,21 +172,74 @@ def _repeated(ids: pa.Array, indices: Any) -> pa.Array:
 
 
 def _rows(
-    users: pa.Array,
+    keyed: Keyed,
+    users: list[pa.Array],
     items: Sequence[Any],
     repeats: Sequence[Any] | None,
-    columns: tuple[Column, Column],
-    tally: Tally,
     *,
     shared_users: bool = True,
 ) -> Rows:
-    user, item = columns
-    return rows_of(
-        pa.chunked_array([users]),
-        pa.chunked_array([item.untyped(items, tally.lose)]),
-        None if repeats is None else pa.chunked_array([repeats_of(repeats)]),
-        (user.name, item.name, None if repeats is None else "repeats"),
-        shared_users=shared_users,
-        tally=tally,
-        types=(user.declared, item.declared),
-    )
+    columns = [*keyed.users, *keyed.items]
+    arrays = [*users, *_untyped(keyed.items, items, keyed.tally.lose)]
+    if repeats is not None:
+        names = [column.name for column in columns]
+        keyed.repeats = Column("repeats" if "repeats" not in names else "number", "repeats")
+        columns.append(keyed.repeats)
+        arrays.append(repeats_of(repeats))
+    table = pa.table(arrays, names=[column.name for column in columns])
+    return keyed.rows([lambda: table], shared_users=shared_users)
+
+
+def _untyped(columns: Sequence[Column], cells: Sequence[Any], lose: Lose) -> list[pa.Array]:
+    """Columns of ids of Python objects; a key of several columns is a tuple of its cells."""
+    if len(columns) == 1:
+        return [columns[0].untyped(cells, lose)]
+    parts, nothing = len(columns), (None,) * len(columns)
+    keys = [cell if isinstance(cell, tuple) and len(cell) == parts else None for cell in cells]
+    if any(key is None and cell is not None for key, cell in zip(keys, cells, strict=True)):
+        lose(f"some {label(columns)!r} are not tuples of {parts} cells")
+    return [
+        column.untyped([(key or nothing)[place] for key in keys], lose)
+        for place, column in enumerate(columns)
+    ]
+
+
+def is_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> bool:
+    """Whether a mapping leads from names to columns, and not from users to their items."""
+    return all(column.name in data for column in columns)
+
+
+def table_of(data: Mapping[Any, Any], columns: Sequence[Column], lose: Lose) -> pa.Table:
+    """A mapping of names to columns as a table; those of Python objects have no type."""
+    arrays = [_column(data[column.name], column, lose) for column in columns]
+    if len({len(array) for array in arrays}) > 1:
+        raise DataError(f"columns {label(columns)!r} have different lengths")
+    return pa.table(arrays, names=[column.name for column in columns])
+
+
+def check_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> None:
+    """Refuse what the types of columns show to be wrong; no cell is read."""
+    for column in columns:
+        cells = data[column.name]
+        if isinstance(cells, np.ndarray) and cells.dtype != object:
+            check_types([column], table_of({column.name: cells[:0]}, [column], lose_nothing).schema)
+        elif isinstance(cells, (pa.Array, pa.ChunkedArray)):
+            check_types([column], pa.schema([(column.name, cells.type)]))
+        elif frames.is_series(cells):
+            frames.check_columns(frames.frame_of(cells, column), [column])
+
+
+def _column(cells: Any, column: Column, lose: Lose) -> Any:
+    if isinstance(cells, (pa.Array, pa.ChunkedArray)):
+        return cells
+    if isinstance(cells, np.ndarray) and cells.dtype != object and cells.ndim == 1:
+        return without_values(lambda: pa.array(cells), f"column {column} could not be read")
+    if frames.is_series(cells):
+        return frames.column_of(cells, column, lose)
+    listed = _listed(cells)
+    if listed is None or isinstance(cells, (set, frozenset, Mapping)):
+        raise ParameterError(
+            f"data is a mapping with the key {column}, which is the name of a column, but what it "
+            f"leads to is a {type(cells).__name__}, and no column; give a table"
+        )
+    return repeats_of(listed) if column.option == "repeats" else column.untyped(listed, lose)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions.ids import Ids, canonical
-from dpsu.errors import ParameterError, without_values
+from dpsu.contributions.cells import kind_of
+from dpsu.contributions.codecs import Codec, encode
+from dpsu.contributions.id_columns import Column, lose_nothing
+from dpsu.contributions.ids import Ids, canonical, type_name
+from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import frames
+from dpsu.inputs.columns import names_of
 from dpsu.inputs.files import read_public_table
 
 WORDFREQ = "wordfreq:"
+Names = str | Sequence[str]
 NUMBER_COLUMNS = ("holders", "count", "frequency", "number", "prior")
 
 
@@ -76,33 +81,33 @@ class Prior:
         return positions
 
 
-def read_prior(source: Any, item: str = "item") -> Prior:
+def read_prior(source: Any, item: Names = "item") -> Prior:
     """Read a prior from a mapping, a frame, a file or wordfreq; larger is more popular.
 
-    Tables need a column named 'item', or as the private one, and one column of numbers.
+    Tables need a column named 'item', or columns as the private ones, and one column of numbers.
+    The keys of a mapping are tuples where there are several columns.
     """
     if isinstance(source, Prior):
         return source
     if isinstance(source, str) and source.startswith(WORDFREQ):
         source = _word_frequencies(source.removeprefix(WORDFREQ))
     if isinstance(source, Mapping):
-        items = _array("prior", source)
+        text = _texts("prior", _columns_of("prior", source, names_of(item)))
         numbers = _numbers("of values", pa.array(list(source.values())))
     else:
         table = _table("prior", source)
         names = table.column_names
-        item_name = _item_column("prior", names, item)
-        others = [name for name in names if name != item_name]
+        found = _item_columns("prior", names, names_of(item))
+        others = [name for name in names if name not in found]
         known = [name for name in others if name in NUMBER_COLUMNS] or others
         if len(known) != 1:
             raise ParameterError(
-                f"{{prior}} has the columns {names}; it needs 'item' and one column of numbers "
-                f"(such as {', '.join(NUMBER_COLUMNS[:3])})",
+                f"{{prior}} has the columns {names}; it needs {_listed(found)} and one column of "
+                f"numbers (such as {', '.join(NUMBER_COLUMNS[:3])})",
                 prior=...,
             )
-        items = _combined(table[item_name])
+        text = _texts("prior", [(name, _combined(table[name])) for name in found])
         numbers = _numbers(known[0], _combined(table[known[0]]))
-    text = Ids(canonical("prior", items)).text()
     if text.null_count or len(text) == 0:
         raise ParameterError("{prior} is empty or has rows without an item", prior=...)
     values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -159,6 +164,14 @@ class PublicItems:
         )
         return typed.unique()
 
+    def refuse_other_than(self, codec: Codec) -> None:
+        """Refuse public items that are no values of the types of the private ones."""
+        if not codec.has(self.items):
+            raise DataError(
+                "public_items has items that are no values of the columns of items, with their "
+                "types and spelled as they are released"
+            )
+
     def among(self, items: Ids) -> NDArray[np.bool_]:
         """Which of the private items are on the public list."""
         known = pc.is_in(items.values, value_set=self.as_type(items.values.type))
@@ -166,24 +179,62 @@ class PublicItems:
         return found
 
 
-def read_public_items(source: Any, item: str = "item") -> PublicItems:
-    """Read items from an iterable, a table with a column of items, or a .txt file of lines."""
+def read_public_items(source: Any, item: Names = "item") -> PublicItems:
+    """Read items from an iterable, a table with columns of items, or a .txt file of lines."""
     if isinstance(source, PublicItems):
         return source
+    names = names_of(item)
     if (
         isinstance(source, Iterable)
         and not isinstance(source, (str, os.PathLike))
         and (not frames.is_frame(source))
     ):
-        items = _array("public_items", source)
+        columns = _columns_of("public_items", source, names)
     else:
         table = _table("public_items", source)
-        items = _combined(table[_item_column("public_items", table.column_names, item)])
-    text = Ids(canonical("public_items", items)).text()
+        found = _item_columns("public_items", table.column_names, names)
+        columns = [(name, _combined(table[name])) for name in found]
+    text = _texts("public_items", columns)
     if text.null_count:
         raise ParameterError("{public_items} has missing items; drop them", public_items=...)
     unique = text.unique()
     return PublicItems(unique.take(pc.sort_indices(unique)))
+
+
+def _columns_of(
+    what: str, items: Iterable[Any], names: tuple[str, ...]
+) -> list[tuple[str, pa.Array]]:
+    """Columns of Python objects; items of several columns are tuples."""
+    listed = list(items)
+    if len(names) == 1:
+        return [(names[0], _array(what, listed))]
+    if not all(isinstance(each, tuple) and len(each) == len(names) for each in listed):
+        raise ParameterError(
+            f"{{{what}}} must hold tuples of {len(names)} cells, one for each of {_listed(names)}",
+            **{what: ...},
+        )
+    return [(name, _array(what, [each[at] for each in listed])) for at, name in enumerate(names)]
+
+
+def _texts(what: str, columns: list[tuple[str, pa.Array]]) -> pa.Array:
+    """Items as ids have them, as text."""
+    ids = encode(
+        [(Column(name, "item"), _checked(what, name, cells)) for name, cells in columns],
+        lose_nothing,
+    )
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    return Ids(canonical(what, ids)).text()
+
+
+def _checked(what: str, name: str, cells: pa.Array) -> pa.Array:
+    if pa.types.is_floating(cells.type) or kind_of(cells.type) is None:
+        raise ParameterError(
+            f"{{{what}}}: column {name!r} has type {type_name(cells.type)}; convert it to text or "
+            "integers",
+            **{what: ...},
+        )
+    return cells
 
 
 def _array(name: str, items: Iterable[Any]) -> pa.Array:
@@ -205,16 +256,23 @@ def _table(name: str, source: Any) -> pa.Table:
     )
 
 
-def _item_column(what: str, names: list[str], item: str) -> str:
-    for name in (item, "item"):
-        if name in names:
-            return name
-    wanted = "'item'" if item == "item" else f"{item!r} or 'item'"
+def _item_columns(what: str, names: list[str], item: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of items among those of a table."""
+    if set(item) <= set(names):
+        return item
+    if len(item) == 1 and "item" in names:
+        return ("item",)
+    wanted = f"there must be {_listed(item)}"
+    if len(item) == 1:
+        wanted = "'item'" if item[0] == "item" else f"{item[0]!r} or 'item'"
+        wanted = f"one of them must be named {wanted}"
     raise ParameterError(
-        f"{{{what}}} has the columns {', '.join(map(repr, names))}; one of them must be named "
-        f"{wanted}",
-        **{what: ...},
+        f"{{{what}}} has the columns {', '.join(map(repr, names))}; {wanted}", **{what: ...}
     )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _numbers(name: str, column: pa.Array) -> pa.Array:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.interning import intern
-from dpsu.contributions.pairs import Pairs, Part, Rows, Tally
+from dpsu.contributions.pairs import Pairs, Rows
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
-from dpsu.inputs.columns import Items, Users, check_names, column_error
+from dpsu.inputs.columns import Items, Users, check_names, column_error, names_of
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import FORMATS, STDIN
+from dpsu.inputs.keyed import Keyed
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import one_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 # Frames are interned in slices of this many rows, so that intermediate arrays stay small.
 ROWS_AT_ONCE = 1 << 21
 Types = tuple[str | None, str | None]
+Names = str | Sequence[str]
 Progress = Callable[[int], None]
 
 
@@ -96,7 +98,8 @@ class Source:
             tokenizer=item.tokenizer,
             types=(self.user.type, item.type),
         )
-        return intern(rows, strict=self.strict, memory=memory, progress=progress)
+        pairs = intern(rows, strict=self.strict, memory=memory, progress=progress)
+        return replace(pairs, codec=rows.item_keys.codec)
 
     def corpus(self, text: TextSpec, key: Key, progress: Progress = lambda texts: None) -> Corpus:
         """All texts as tokens. PRIVATE."""
@@ -116,8 +119,8 @@ class Source:
 def read(
     data: Any,
     *,
-    user: str,
-    item: str,
+    user: Names,
+    item: Names,
     repeats: str | None,
     with_repeats: bool,
     key: Key,
@@ -146,7 +149,7 @@ def read(
 
 def read_texts(
     data: Any,
-    user: str,
+    user: Names,
     text: TextSpec,
     *,
     key: Key,
@@ -159,8 +162,8 @@ def read_texts(
 
 
 def wanted(
-    user: str,
-    item: str,
+    user: Names,
+    item: Names,
     repeats: str | None,
     *,
     texts: bool = False,
@@ -168,16 +171,23 @@ def wanted(
 ) -> list[Column]:
     """The columns that are read; `texts` says that the second is text, not items."""
     option = "text" if texts else "item"
-    typed: dict[str, Any] = {"user": user, option: item, "repeats": repeats}
-    check_names(**typed)
-    columns = [Column(user, "user", types[0]), Column(item, option, types[1])]
+    typed: dict[str, Any] = {option: item} if isinstance(item, str) else {}
+    check_names(repeats=repeats, **typed)
+    columns = [
+        Column(name, purpose, declared, alone=isinstance(given, str))
+        for purpose, given, declared in (("user", user, types[0]), (option, item, types[1]))
+        for name in names_of(given)
+    ]
     columns += [] if repeats is None else [Column(repeats, "repeats")]
-    names = [column.name for column in columns]
-    if len(set(names)) < len(names):
-        *first, last = (f"{{{column.option}}}" for column in columns)
+    users, others = set(names_of(user)), {*names_of(item), repeats}
+    # Users and items may share a column, such as a site, but not all columns of users.
+    if users <= others or repeats in {*users, *names_of(item)}:
+        names = [column.name for column in columns]
+        options = list(dict.fromkeys(column.option for column in columns))
+        *first, last = (f"{{{option}}}" for option in options)
         raise column_error(
             f"{', '.join(first)} and {last} must be different columns, not {names}",
-            **{column.option: ... for column in columns},
+            **dict.fromkeys(options, ...),
         )
     return columns
 
@@ -192,37 +202,31 @@ def read_columns(
     memory: Memory | None = None,
 ) -> Rows:
     """Rows of these columns, not tokenized."""
-    user, item = columns[:2]
-    names = [column.name for column in columns]
-    tally = Tally(None)
-
-    def rows(parts: Iterable[Part]) -> Rows:
-        repeats = names[2] if len(names) > 2 else None
-        types = (user.declared, item.declared)
-        return Rows(parts, (user.name, item.name, repeats), tally=tally, types=types)
-
+    keyed = Keyed(columns)
+    columns = list({column.name: column for column in reversed(columns)}.values())[::-1]
     if isinstance(data, Query):
-        return rows(_columns(table, names) for table in data._tables(columns))
+        return keyed.rows(data._tables(columns))
     paths = _paths(data)
     if paths:
         sources = [
-            files.open_rows(path, columns, format, tally.lose)
+            files.open_rows(path, columns, format, keyed.tally.lose)
             for path in files.expand(paths, format)
         ]
         if memory is not None:
             memory.expect(sum(source.known_rows for source in sources))
-        tables = (table for source in sources for table in source.tables)
-        return rows(_columns(table, names) for table in tables)
+        return keyed.rows(table for source in sources for table in source.tables)
     _refuse_kind(data)
     if frames.is_frame(data):
-        table = frames.columns_of(data, columns, tally.lose)
+        table = frames.columns_of(data, columns, keyed.tally.lose)
         starts = range(0, max(1, len(table)), ROWS_AT_ONCE)
-        return rows([_slice(table, first, names) for first in starts])
+        return keyed.rows([_slice(table, first) for first in starts])
+    if isinstance(data, Mapping) and iterables.is_table(data, columns):
+        return keyed.rows([lambda: iterables.table_of(data, columns, keyed.tally.lose)])
     _refuse_repeats(columns)
+    iterables.refuse_shared(keyed)
     if isinstance(data, Mapping):
-        texts = item.option == "text"
-        return iterables.from_mapping(data, (user, item), with_repeats, texts=texts)
-    return iterables.from_iterable(data, (user, item), key)
+        return iterables.from_mapping(data, keyed, with_repeats)
+    return iterables.from_iterable(data, keyed, key)
 
 
 def _refuse_kind(data: Any) -> None:
@@ -303,16 +307,19 @@ def refuse_by_names(
     _refuse_kind(data)
     if frames.is_frame(data):
         frames.check_columns(data, columns)
+    elif isinstance(data, Mapping) and iterables.is_table(data, columns):
+        iterables.check_table(data, columns)
     else:
         _refuse_repeats(columns)
+        iterables.check_shape(data, Keyed(columns))
 
 
 def _refuse_repeats(columns: list[Column]) -> None:
-    if len(columns) > 2:
+    if columns[-1].option == "repeats":
         raise column_error(
             "{repeats} names a column, but the data has none; give a table, or a mapping of users "
             "to items and how often each is held",
-            repeats=columns[2].name,
+            repeats=columns[-1].name,
         )
 
 
@@ -325,13 +332,5 @@ def _paths(data: Any) -> list[str | os.PathLike[str]]:
     return list(given) if named else []
 
 
-def _slice(table: pa.Table, first: int, names: list[str]) -> Part:
-    return _columns(lambda: table.slice(first, ROWS_AT_ONCE), names)
-
-
-def _columns(read_table: ReadTable, names: list[str]) -> Part:
-    def part() -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray | None]:
-        table = read_table()
-        return table[names[0]], table[names[1]], table[names[2]] if len(names) > 2 else None
-
-    return part
+def _slice(table: pa.Table, first: int) -> ReadTable:
+    return lambda: table.slice(first, ROWS_AT_ONCE)

@@ -249,7 +249,8 @@ def _open_postgres(
         return cursor.adbc_execute_schema(f"SELECT * FROM {query.rows}")
 
     def run() -> Any:
-        cursor.execute(f"SELECT {_quoted(names)} FROM {query.rows}")
+        selected = ", ".join(_expression(schema.field(name)) for name in names)
+        cursor.execute(f"SELECT {selected} FROM {query.rows}")
         reader = cursor.fetch_record_batch()
         reading.callback(reader.close)
         return reader
@@ -261,7 +262,7 @@ def _open_postgres(
 
     schema = _explained(ask, explain)
     names = _pick(columns, schema.names)
-    _check_types(columns, schema)
+    _check_types(columns, _as_text(schema))
     return lambda: _explained(run, explain)
 
 
@@ -273,12 +274,40 @@ def _pick(columns: Sequence[Column], existing: Sequence[str]) -> list[str]:
 
 
 def _check_types(columns: Sequence[Column], schema: Any) -> None:
-    for column in columns:
-        column.id_type(schema.field(column.name).type)
+    from dpsu.inputs.keyed import check_types
+
+    check_types(columns, schema)
 
 
 def _quoted(columns: Sequence[str]) -> str:
     return ", ".join('"{}"'.format(name.replace('"', '""')) for name in columns)
+
+
+def _as_text(schema: Any) -> Any:
+    """A schema of PostgreSQL in which columns that Arrow has no type for are text."""
+    import pyarrow as pa
+
+    texts = {None: None, "text": pa.string(), "text[]": pa.list_(pa.string())}
+    return pa.schema([(each.name, texts[_text_type(each.type)] or each.type) for each in schema])
+
+
+def _text_type(type_: Any) -> str | None:
+    """The type that a column is converted to by PostgreSQL: enumerations, addresses, numerics."""
+    import pyarrow as pa
+
+    if pa.types.is_list(type_):
+        return None if _text_type(type_.value_type) is None else "text[]"
+    extended = isinstance(type_, pa.BaseExtensionType)
+    return "text" if extended and not isinstance(type_, pa.UuidType) else None
+
+
+def _expression(field: Any) -> str:
+    """A column for a SELECT of PostgreSQL; numbers are written without zeros at their end."""
+    name, converted = _quoted([field.name]), _text_type(field.type)
+    if converted is None:
+        return name
+    numeric = getattr(field.type, "type_name", None) == "numeric"
+    return f"{f'trim_scale({name})' if numeric else name}::{converted} AS {name}"
 
 
 def _postgres() -> Any:

@@ -71,6 +71,11 @@ class Tokens(Typed):
         return self.column
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of the result."""
+        return (self.name,)
+
+    @property
     def longest(self) -> int:
         """Length of the longest n-grams."""
         longest: int = self.ngrams[1]

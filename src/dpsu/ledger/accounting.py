@@ -14,7 +14,7 @@ from fractions import Fraction
 from dpsu.errors import ParameterError
 from dpsu.plans.plan import Plan
 from dpsu.privacy.calibration import ROUND_UP
-from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.guarantee import SMALLEST_DELTA, Privacy
 from dpsu.privacy.normal import hockey_stick_at_most
 from dpsu.privacy.shifts import Shift
 
@@ -137,6 +137,11 @@ class Amount:
     def left_of(self, budget: Privacy) -> Amount:
         """What this leaves of a budget."""
         return Amount(max(0.0, budget.epsilon - self.epsilon), max(0.0, budget.delta - self.delta))
+
+
+def delta_text(delta: float) -> str:
+    """A delta for people; that of pure mechanisms is charged as the smallest, and shown as 0."""
+    return "0" if delta < 1e3 * SMALLEST_DELTA else f"{delta:.4g}"
 
 
 @dataclass(frozen=True)

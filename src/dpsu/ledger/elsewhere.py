@@ -25,8 +25,9 @@ def charge_elsewhere(what: str, cost: tuple[float, float]) -> tuple[Cost, dict[s
     if not isinstance(cost, (tuple, list)) or len(cost) != 2:
         raise ParameterError("{cost} must be two numbers, epsilon and delta", cost=...)
     epsilon, delta = cost
+    pure = type(delta) in (int, float) and delta == 0
     try:
-        price = Cost(Privacy(epsilon, SMALLEST_DELTA if delta == 0 else delta))
+        price = Cost(Privacy(epsilon, SMALLEST_DELTA if pure else delta))
     except ParameterError as error:
         told = error.message
         for name, value in error.options.items():

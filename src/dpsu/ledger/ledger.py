@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import BudgetError, LedgerError, ParameterError, shown
-from dpsu.ledger.accounting import Cost, total
+from dpsu.ledger.accounting import Amount, Cost, delta_text, total
 from dpsu.ledger.elsewhere import charge_elsewhere
 from dpsu.ledger.records import (
     BUDGET,
@@ -359,16 +359,19 @@ def _file(path: str | os.PathLike[str]) -> Path:
 
 
 def _refusal(account: Account, cost: Cost, mechanism: str, path: Path) -> str:
-    spent, budget, left = account.total, account.budget, account.left.sums
+    spent, budget, left = account.spent.sums, account.budget, account.left.sums
     together, instead = total([*account.costs, cost]), room_by_sieve(account, cost, mechanism)
+    delta = float(together.gaussian_delta(budget.epsilon))
+    room = "the Gaussian account has no room either"
+    if delta < 1.0:
+        room = f"at epsilon {budget.epsilon:g} delta would be {delta:.3g} by Gaussian composition"
+    smaller = "" if left.epsilon <= 0.0 or left.delta <= 0.0 else "Give a smaller epsilon and delta"
+    more = f"{_change(path, account.dataset)}, if more may be spent on these people"
     return (
-        f"this release costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
-        f"{account.dataset!r} ({float(spent.epsilon):.6g}, {float(spent.delta):.4g}) is spent and "
-        f"({left.epsilon:.6g}, {left.delta:.4g}) left by sums; "
-        f"at epsilon {budget.epsilon:g} delta would be "
-        f"{float(together.gaussian_delta(budget.epsilon)):.3g} by Gaussian composition. Nothing "
-        f"was read or charged. {instead}Give a smaller epsilon and delta, "
-        f"or, if more may be spent on these people, {_change(path, account.dataset)}"
+        f"this costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
+        f"{account.dataset!r} {_told(spent)} is spent and {_told(left)} left by sums; {room}. "
+        f"Nothing was read or charged. {instead}{smaller + ', or ' if smaller else 'To go on, '}"
+        f"{more}"
     )
 
 
@@ -380,8 +383,8 @@ def _change(path: Path, dataset: str) -> str:
     )
 
 
-def _told(privacy: Privacy) -> str:
-    return f"({privacy.epsilon:g}, {privacy.delta:g})"
+def _told(privacy: Privacy | Amount) -> str:
+    return f"({privacy.epsilon:g}, {delta_text(privacy.delta)})"
 
 
 def _trouble(error: sqlite3.Error) -> str:

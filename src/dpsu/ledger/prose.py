@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpsu.errors import LedgerError
+from dpsu.ledger.accounting import delta_text
 from dpsu.showing.markup import block, bullets, paragraph, table, title
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ ACCOUNT_PROMISES = (
     "file was never lost or replaced by an older copy",
     "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
     "releases showed",
+    "what other software was charged is all of its price for adding or removing one user of these "
+    "ids, and was charged before it read anything",
 )
 WITHOUT_PROMISE = (
     "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "
@@ -141,7 +144,7 @@ def _set(budget: Privacy) -> str:
 
 
 def _amount(spent: Amount) -> str:
-    return f"epsilon {spent.epsilon:.4g}, delta {spent.delta:.4g}"
+    return f"epsilon {spent.epsilon:.4g}, delta {delta_text(spent.delta)}"
 
 
 def _earlier(account: Account) -> list[str]:

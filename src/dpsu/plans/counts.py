@@ -39,9 +39,9 @@ class Counts(Typed):
     share : float
         Share of epsilon and delta that counts take from the selection.
     max_items : int
-        How many released items of a user count in full. A user of `n` more than these counts for
-        each by the part ``sqrt(max_items / n)``, and counts are too low by that; more noise is the
-        price of a larger number.
+        How many released items of a user count in full. A user of more, `n` in all, counts for
+        each by the part ``sqrt(max_items / n)``, and counts are too low by that: by half where
+        users hold four times `max_items`. More noise is the price of a larger number.
 
     Examples
     --------

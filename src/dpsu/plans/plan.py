@@ -195,6 +195,7 @@ class Plan:
         if hints.epsilon != self.selection.epsilon:
             raise ParameterError("these estimates cost another epsilon than the plan pays for them")
         possible = [each.mechanism for each in self.selection.candidates]
+        hints = self.mechanism.informed(hints)
         chosen = self.mechanism.chosen(self.privacy.epsilon, hints, possible)
         return self.with_mechanism(chosen, hints=hints)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ def plan(
     epsilon: float,
     delta: float,
     mechanism: str | Mechanism | None = None,
-    user: str | Users = DEFAULT_USER,
-    item: str | Items | Tokens = DEFAULT_ITEM,
+    user: str | Sequence[str] | Users = DEFAULT_USER,
+    item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
     counts: bool | Counts = False,
     public_items: Any = None,
     insecure_seed: int | None = None,
@@ -45,9 +46,9 @@ def plan(
         One of ``dpsu mechanisms`` by its name, or with options: ``dpsu.Greedy(max_items=30)``;
         by default :class:`dpsu.Auto`, which chooses by public numbers, or by an estimate that 1 %
         of epsilon pays for; the plan then names what it may choose.
-    user, item : str, Users, Items or Tokens
-        Columns of the person to protect and of the thing to release; :class:`dpsu.Tokens` makes
-        items of texts.
+    user, item : str, sequence of str, Users, Items or Tokens
+        Columns of the person to protect and of the thing to release; several columns make one key
+        together; :class:`dpsu.Tokens` makes items of texts.
     counts : bool or Counts
         Also release a noisy number of users for every released item.
     public_items : iterable, frame or path, optional
@@ -103,7 +104,7 @@ def make_plan(
         hints = mechanism.hints
         possible = [each.mechanism for each in mechanism.designed(privacy, item)]
         mechanism = mechanism.chosen(privacy.epsilon, hints, possible)
-    knowledge = _read(mechanism, public_items, item.name)
+    knowledge = _read(mechanism, public_items, _item_columns(item))
     if knowledge.public_items is not None and item.type is not None:
         from dpsu.contributions.ids import arrow_type
 
@@ -178,12 +179,12 @@ def mechanism(name: str, **options: Any) -> Mechanism:
     return by_name(name, **options)
 
 
-def users_of(given: str | Users) -> Users:
+def users_of(given: str | Sequence[str] | Users) -> Users:
     """Where users are."""
     return given if isinstance(given, Users) else Users(given)
 
 
-def items_of(given: str | Items | Tokens) -> Items | Tokens:
+def items_of(given: str | Sequence[str] | Items | Tokens) -> Items | Tokens:
     """Where items are."""
     return given if isinstance(given, (Items, Tokens)) else Items(given)
 
@@ -201,7 +202,7 @@ def with_public_data(
             "{tokenizer} is another file than the plan was made with",
             tokenizer=plan.item.tokenizer,
         )
-    given = _read_known(prior, public_items, plan.item.name)
+    given = _read_known(prior, public_items, _item_columns(plan.item))
     held = plan.knowledge
     for name, wanted in (("prior", plan.prior), ("public_items", plan.public_items)):
         new, old = getattr(given, name), getattr(held, name)
@@ -259,11 +260,15 @@ def _expected_users(mechanism: Mechanism) -> int | None:
     return stated
 
 
-def _read(mechanism: Mechanism, public_items: Any, item: str) -> PublicData:
+def _item_columns(item: Items | Tokens) -> Any:
+    return item.columns if isinstance(item, Items) else item.name
+
+
+def _read(mechanism: Mechanism, public_items: Any, item: Any) -> PublicData:
     return _read_known(getattr(mechanism, "prior", None), public_items, item)
 
 
-def _read_known(prior: Any, public_items: Any, item: str) -> PublicData:
+def _read_known(prior: Any, public_items: Any, item: Any) -> PublicData:
     if prior is None and public_items is None:
         return PublicData()
     if isinstance(prior, PublicDigest):

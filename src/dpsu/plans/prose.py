@@ -42,7 +42,7 @@ def guarantee(plan: Plan) -> str:
         return "NO GUARANTEE: this mechanism is not differentially private as published."
     return (
         f"({at_least(plan.privacy.epsilon)}, {at_least(plan.privacy.delta)})-differential privacy "
-        f"for adding or removing any one {plan.user.columns!r} with all of their rows."
+        f"for adding or removing any one {plan.user.person} with all of their rows."
     )
 
 
@@ -55,14 +55,15 @@ def at_least(number: float) -> str:
 def promises(plan: Plan) -> list[str]:
     """What a plan asks its caller to promise, in sentences."""
     listed = [
-        f"one person is one value of {plan.user.columns!r}, in all rows",
-        f"whether {plan.item.columns!r} is text or integers is no secret"
+        plan.user.promise,
+        f"of which type {plan.item.name!r} is, such as text or integers, is no secret"
         if plan.text is None
         else "the tokenizer looks at one text at a time and at nothing else",
         "files and tables are not damaged (a run that finds otherwise refuses; with `strict` also "
         "one that finds a cell it would have to ignore)",
         "epsilon, delta and all options were chosen without looking at the data",
-        "only the items and this report are published, and nobody saw the run's errors or timing",
+        "only the items and this report are published, and nobody but you saw the run's errors or "
+        "timing",
         "every further release of the same people adds its own epsilon and delta",
         "if a ledger counts Gaussian releases as one: epsilon, delta and mechanism were not chosen "
         "by what earlier releases of these people showed (otherwise see `dpsu proofs ledger`)",
@@ -137,8 +138,9 @@ def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
                 "counts",
                 f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; standard error "
                 f"{c.standard_error:.4g}, so that below {2.0 * c.standard_error:,.0f} users a "
-                f"count is mostly noise; too low where users hold more than {c.max_items:,} "
-                "released items",
+                f"count is mostly noise, perhaps below 0, and {100.0 * c.standard_error:,.0f} "
+                f"users are counted to 1 %; too low where users hold more than {c.max_items:,} "
+                f"released items, by half where they hold {4 * c.max_items:,}",
             )
         )
     if plan.public_items is not None:
@@ -248,11 +250,14 @@ def _selected_text(selected: Selected) -> str:
 def _hints_text(name: str, hints: Hints) -> str:
     """Why a mechanism was chosen, for people who do not know any."""
     users, size = hints.expected_users, hints.expected_items_per_user
+    if hints.for_speed:
+        return f"auto: {name}, because speed was preferred"
     paid = f", estimated for epsilon {hints.epsilon:.4g}" if hints.epsilon else ", as expected"
     if size is None:
         why = "too few users to tell what they hold" if hints.epsilon else "nothing known of users"
         return f"auto: {name}, with {why}"
     who = "users" if users is None else f"about {_about(users)} users"
+    who += " (as expected)" if hints.users_known else ""
     items = "item" if f"{size:.2g}" == "1" else "different items"
     holds = f"{who} with {size:.2g} {items} each on average{paid}"
     return f"auto: {name} is expected to release most from {holds}"

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -183,7 +184,12 @@ def _in_python(value: Any) -> Any:
 
 def users_to_dict(user: Users) -> dict[str, Any]:
     """Columns and type of users, as a plan's file has them."""
-    return {"columns": str(user.columns), "type": user.type}
+    return {"columns": _written(user.columns), "type": user.type}
+
+
+def _written(columns: str | Sequence[str]) -> str | list[str]:
+    """One name, or a list of several."""
+    return str(columns) if isinstance(columns, str) else list(columns)
 
 
 def users_from_dict(values: Any) -> Users:
@@ -196,7 +202,7 @@ def users_from_dict(values: Any) -> Users:
 def items_to_dict(item: Items | Tokens) -> dict[str, Any]:
     """Where items are, in plain values; a function that makes tokens by its name."""
     if isinstance(item, Items):
-        return {"columns": str(item.columns), "type": item.type, "repeats": item.repeats}
+        return {"columns": _written(item.columns), "type": item.type, "repeats": item.repeats}
     return {
         "column": item.column,
         "tokenizer": tokenizer_name(item.tokenizer),

@@ -1,4 +1,4 @@
-"""Bits: in every round one exact coin for each item, and no noise.
+"""Bits: in every round one exact coin for each item, and no noise; there are four rounds, or one.
 
 Users give whole units to their items that are not released yet, and pay for them by a list of
 prices. The chance of an item is read from a table by its sum of units. Tables and prices are made
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from dpsu.randomness.noise import Noise
     from dpsu.rounds.protocols import RoundEngine
 
-# Chosen on research data together with the number of rounds; any shares that add up to 1 are safe.
-SHARES = (0.04, 0.08, 0.18, 0.70)
+# What each round takes, by the number of rounds. Those of four were chosen on research data; any
+# shares that add up to 1 are safe.
+SHARES = {1: (1.0,), 4: (0.04, 0.08, 0.18, 0.70)}
+USUAL_ROUNDS = 4
 # What all estimates together take of the rate, where they are paid for.
 PAID = 0.01
 # Numbers of open items are summed up to these limits; the first counts users who have any. A user
@@ -164,14 +166,14 @@ def nearest_cap(items: float, choices: tuple[float, ...] = CAPS) -> float:
 
 
 def design_bits(
-    epsilon: float, delta: float, *, items_per_user: float | None
+    epsilon: float, delta: float, *, items_per_user: float | None, rounds: int = USUAL_ROUNDS
 ) -> tuple[BitsRounds, dict[str, float]]:
     """Shares of the account, and caps from a public number or the noise of paid estimates."""
     account = bits_account(epsilon, delta)
     split = {"bits": delta - account.sure, "novel and certain items": account.sure}
     # Rounded down: together with the estimates they take at most the whole account.
     left = (1.0 if items_per_user is not None else 1.0 - PAID) * (1.0 - 1e-14)
-    shares = tuple(share * left for share in SHARES)
+    shares = tuple(share * left for share in SHARES[rounds])
     choices = usable_caps(account, shares)
     if not choices:
         raise ParameterError(
@@ -181,16 +183,18 @@ def design_bits(
             delta=...,
         )
     if items_per_user is None:
-        return BitsRounds(account, shares, (), choices, estimate_noise(account)), split
-    caps = tuple(nearest_cap(max(1.0, items_per_user * part), choices) for part in STILL_OPEN)
+        noise = estimate_noise(account, len(shares))
+        return BitsRounds(account, shares, (), choices, noise), split
+    parts = STILL_OPEN[: len(shares)]
+    caps = tuple(nearest_cap(max(1.0, items_per_user * part), choices) for part in parts)
     return BitsRounds(account, shares, caps, (), 0.0), split
 
 
-def estimate_noise(account: BitsAccount) -> float:
+def estimate_noise(account: BitsAccount, rounds: int) -> float:
     """Standard deviation of every noisy sum, in units, so that all estimates take their part.
 
-    A user adds at most `UNITS` to the sums of a round, and a Gaussian look of shift mu, in standard
-    deviations, costs ``order * mu**2 / 2`` of the rate.
+    There is one estimate in every round. A user adds at most `UNITS` to its sums, and a Gaussian
+    look of shift mu, in standard deviations, costs ``order * mu**2 / 2`` of the rate.
     """
-    squared = 2.0 * PAID * account.rate / (len(SHARES) * account.order)
+    squared = 2.0 * PAID * account.rate / (rounds * account.order)
     return ROUND_UP * math.sqrt(sum(unit**2 for unit in UNITS) / squared)

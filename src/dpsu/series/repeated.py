@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,8 +89,8 @@ class Series:
         epsilon: float,
         delta: float,
         mechanism: str | Mechanism = "sieve",
-        user: str | Users = DEFAULT_USER,
-        item: str | Items | Tokens = DEFAULT_ITEM,
+        user: str | Sequence[str] | Users = DEFAULT_USER,
+        item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
     ) -> Series:
         """Begin a series: fix its plan, its budget and how many periods there will be.
 
@@ -139,9 +140,9 @@ class Series:
         return self.periods - self._state.begun(self._terms)
 
     @property
-    def items(self) -> tuple[str | int, ...]:
-        """All items that were released so far, sorted."""
-        found: list[Any] = [item for values in self._released() for item in values.to_pylist()]
+    def items(self) -> tuple[Any, ...]:
+        """All items that were released so far, sorted; tuples where there are several columns."""
+        found: list[Any] = [item for released in self._released() for item in released.items]
         if len({type(item) for item in found}) > 1:
             found = [str(item) for item in found]
         return tuple(sorted(found))
@@ -258,15 +259,22 @@ class Series:
             raise spent(self.path, self.periods)
         return begun + 1
 
-    def _released(self) -> list[pa.Array]:
-        return self._state.items([each.number for each in self.history if each.state == DONE])
+    def _released(self) -> list[Release]:
+        """What the periods that are done released."""
+        done = [each.number for each in self.history if each.state == DONE]
+        return [self._state.stored(number, self._terms) for number in done]
 
     def _known(self) -> PublicItems | None:
         """All that earlier periods released; None if that is nothing."""
+        import pyarrow as pa
+
         from dpsu.inputs.public import read_public_items
 
-        items = self.items
-        return read_public_items(items) if items else None
+        tables = [pa.table(each.columns) for each in self._released() if len(each)]
+        if not tables:
+            return None
+        together = pa.concat_tables(tables, promote_options="permissive")
+        return read_public_items(together, together.column_names)
 
     def _ready(self, known: PublicItems | None) -> Plan:
         """The plan of every period with what this one leaves out at hand.
@@ -276,7 +284,7 @@ class Series:
         plan = with_public_data(self.plan)
         released = self._released()
         if released and isinstance(plan.item, Items) and plan.item.type is None:
-            plan = replace(plan, item=replace(plan.item, type=_type(released[0])))
+            plan = replace(plan, item=replace(plan.item, type=_type(released[0].values)))
         return plan.with_knowledge(PublicData(public_items=known))
 
     def _without(self, found: Found, known: PublicItems | None) -> Found:
@@ -285,9 +293,9 @@ class Series:
 
         plan = replace(found.plan, item=self.plan.item, knowledge=PublicData())
         if known is None:
-            return Found(plan, found.items)
+            return replace(found, plan=plan)
         old = pc.is_in(found.items, value_set=known.as_type(found.items.type))
-        return Found(plan, found.items.filter(pc.invert(old)))
+        return replace(found, plan=plan, items=found.items.filter(pc.invert(old)))
 
     def __repr__(self) -> str:
         spent_now = self._state.begun(self._terms)

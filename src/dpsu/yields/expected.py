@@ -22,6 +22,7 @@ from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
+from dpsu.engines.estimates import histogram
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs.reading import Source
 from dpsu.plans.mechanisms import Choice, OneShot
@@ -178,10 +179,30 @@ class Run:
         return self._kept[name]
 
 
+@dataclass(frozen=True)
+class Sets:
+    """How many users hold sets of which class, how many pairs there are, and how many items."""
+
+    classes: NDArray[np.int64]
+    pairs: int
+    items: int
+
+
+def counted(pairs: Pairs) -> Sets:
+    """Count sets by their classes, as an estimate would."""
+    held = _by_codes(pairs)
+    items = int(np.count_nonzero(Count().weights(held)))
+    return Sets(histogram(held.sizes), int(held.sizes.sum()), items)
+
+
 def holders_of(pairs: Pairs) -> NDArray[np.int64]:
     """Number of users who hold each item, in the order of their codes."""
+    return Count().weights(_by_codes(pairs))
+
+
+def _by_codes(pairs: Pairs) -> Contributions:
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
-    return Count().weights(arrange(pairs, *orders, with_repeats=False))
+    return arrange(pairs, *orders, with_repeats=False)
 
 
 def _summed(

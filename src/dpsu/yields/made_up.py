@@ -1,7 +1,8 @@
-"""Seeded synthetic data shaped like the Reddit data of Gopi et al. (2020)."""
+"""Seeded synthetic data: shaped like the Reddit data of Gopi et al. (2020), or by plain laws."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,8 @@ _RANK_SEGMENTS = (
     (88_000, 2.07),
     (260_500, 0.0),
 )
+
+_GOLDEN_SECTION = (math.sqrt(5.0) - 1.0) / 2.0
 
 # A power of two, so that scaling a uniform by it is exact; about one slot per rank keeps the
 # expected scan after the lookup below two steps.
@@ -212,7 +215,13 @@ def reddit_like(
 
 
 def zipf_like(
-    users: int, *, items_per_user: float, zipf: float, vocabulary: int, seed: int = 0
+    users: int,
+    *,
+    items_per_user: float,
+    zipf: float,
+    vocabulary: int,
+    spread: float = 1.8,
+    seed: int = 0,
 ) -> pa.Table:
     """Generate user-item data with popularity by Zipf's law and log-normal set sizes.
 
@@ -230,6 +239,9 @@ def zipf_like(
         Exponent of Zipf's law; 0 makes all items equally popular.
     vocabulary : int
         Number of different items that exist.
+    spread : float, default 1.8
+        Mean of the set sizes divided by their median, before they are rounded to whole numbers; 1
+        if all users hold equally many.
     seed : int, default 0
         Seed of the generator. Equal arguments give equal tables.
 
@@ -247,7 +259,7 @@ def zipf_like(
     (['user', 'item', 'count'], 5)
     """
     key = np.uint64(seed % 2**64)
-    sizes = np.minimum(_log_normal_sizes(_uniforms(key, users), items_per_user), vocabulary)
+    sizes = np.minimum(_log_normal_sizes(_uniforms(key, users), items_per_user, spread), vocabulary)
     weights = np.arange(1, vocabulary + 1, dtype=np.float64) ** -zipf
     cumulative = np.cumsum(weights)
     cumulative /= cumulative[-1]
@@ -263,11 +275,7 @@ def zipf_like(
     )
 
 
-# Between the sizes of the papers' Reddit users (about 1.2) and those of short texts.
-_SPREAD = 1.1
-
-
-def _log_normal_sizes(uniforms: _Floats, mean: float) -> _Integers:
+def _log_normal_sizes(uniforms: _Floats, mean: float, spread: float) -> _Integers:
     """Sizes of at least 1 with this mean, as quantiles in random order: see `_user_sizes`."""
     from statistics import NormalDist
 
@@ -276,10 +284,14 @@ def _log_normal_sizes(uniforms: _Floats, mean: float) -> _Integers:
     places = np.linspace(0.0005, 0.9995, 1000)
     normal = np.array([NormalDist().inv_cdf(place) for place in places])
     quantiles = (np.argsort(uniforms, kind="stable") + 0.5) / max(users, 1)
-    spread = np.exp(_SPREAD * np.interp(quantiles, places, normal))
+    # The mean of a log-normal law is exp(sigma^2 / 2) times its median.
+    sigma = math.sqrt(2.0 * math.log(spread))
+    relative = np.exp(sigma * np.interp(quantiles, places, normal))
+    # Sizes are rounded up or down by turns, so that even equal ones have a mean of 2.5.
+    rounding = np.arange(users) * _GOLDEN_SECTION % 1.0
 
     def sizes(scale: float) -> _Floats:
-        drawn: _Floats = np.maximum(1.0, np.rint(scale * spread))
+        drawn: _Floats = np.maximum(1.0, np.floor(scale * relative + rounding))
         return drawn
 
     low, high = 0.0, mean

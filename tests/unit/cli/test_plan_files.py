@@ -394,3 +394,18 @@ def test_what_was_selected_is_a_record_and_does_not_run(
     code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
     assert (code, out) == (2, "")
     assert "this plan records what dpsu.select chose, and cannot be run again" in err
+
+
+def test_whoever_approves_a_file_reads_it_in_words(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    file = tmp_path / "plan.json"
+    typed = ("plan", "--epsilon", 1, "--delta", 1e-6, "--user", "person", "--item", "query")
+    file.write_text(run(*typed, "--json")[1])
+    assert run("plan", "--plan", file)[1] == run(*typed)[1]
+    assert run("plan", "--plan", file, "--json")[1] == file.read_text()
+    code, _, err = run("plan", "--plan", file, "--epsilon", 2)
+    assert code == 2
+    assert "--plan decides --epsilon" in err
+    edited = json.loads(file.read_text())
+    edited["privacy"]["delta"] = 1e-5
+    file.write_text(json.dumps(edited))
+    assert run("plan", "--plan", file)[0] != 0

@@ -61,5 +61,5 @@ def test_a_column_of_a_plan_is_not_typed_anew(run: Run, rows: Path, tmp_path: Pa
 def test_help_tells_what_item_names_beside_texts(run: Run) -> None:  # noqa: F811
     _, out, _ = run("release", "--help")
     told = " ".join(out.split())
-    assert "with --text, the name of the column of the result" in told
+    assert "With --text, the name of the column of the result" in told
     assert "count-gaussian and weighted-gaussian use the published curve" in told

@@ -170,9 +170,11 @@ def test_sets_of_items_one_per_user() -> None:
     held = mapping(make_rows("text"))
     options = SETTINGS | {"mechanism": "weighted-gaussian", "max_items": 100}
     expected = flat.release(held, **options)
-    assert flat.release(list(held.values()), **options).items == expected.items
-    assert flat.release([set(items) for items in held.values()], **options).items == expected.items
-    again = [flat.release(list(held.values()), **SETTINGS).items for _ in range(2)]
+    entries: dict[str, Any] = {"user": "one per entry"}
+    assert flat.release(list(held.values()), **options, **entries).items == expected.items
+    sets = [set(items) for items in held.values()]
+    assert flat.release(sets, **options, **entries).items == expected.items
+    again = [flat.release(list(held.values()), **SETTINGS, **entries).items for _ in range(2)]
     assert again[0] == again[1]
 
 

@@ -44,7 +44,7 @@ JOINT: list[dict[str, Any]] = [
 OTHERS: list[dict[str, Any]] = [
     {"mechanism": "greedy"}, {"mechanism": "policy-laplace"}, {"mechanism": "weighted-laplace"},
     {"mechanism": "count-laplace", "max_items": 3}, {"mechanism": "bits"},
-    {"mechanism": "bits", "expected_items_per_user": 5},
+    {"mechanism": "bits", "expected_items_per_user": 5}, {"mechanism": "bits", "rounds": 1},
     {"mechanism": "auto", "expected_items_per_user": 1},
 ]  # fmt: skip
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dpsu
@@ -57,6 +58,13 @@ def test_a_refusal_does_not_advise_to_name_a_mechanism(ledger: Ledger) -> None:
     assert "names sieve" not in str(ledger.account("visits"))
 
 
+@pytest.mark.parametrize("cost", [(1.0, 1e-7), (0.25, 1e-12), (2.0, 0.4)])
+def test_it_is_charged_as_it_was_stated(ledger: Ledger, cost: tuple[float, float]) -> None:
+    ledger.add("visits", "sums", cost, budget=(3, 0.5))
+    (entry,) = ledger.account("visits").releases
+    assert entry.cost.privacy == dpsu.Privacy(*cost)
+
+
 def test_a_pure_price_is_charged_as_the_smallest_delta(ledger: Ledger) -> None:
     ledger.add("visits", "sums", (1, 0), budget=(2, 1e-5))
     (entry,) = ledger.account("visits").releases
@@ -70,6 +78,7 @@ def test_a_pure_price_is_charged_as_the_smallest_delta(ledger: Ledger) -> None:
         ("", (1, 0)), ("a\nb", (1, 0)), ("x" * 101, (1, 0)), (7, (1, 0)), ("sums", (0, 1e-6)),
         ("sums", (-1, 1e-6)), ("sums", (float("nan"), 1e-6)), ("sums", (1, 0.7)),
         ("sums", (1, -1e-9)), ("sums", 1), ("sums", (1,)), ("sums", (1, 0, 0)), ("sums", ("1", 0)),
+        ("sums", (1, False)), ("sums", (1, np.array([0]))),
     ],
 )  # fmt: skip
 def test_what_is_no_price_is_refused(ledger: Ledger, what: Any, cost: Any) -> None:

@@ -20,7 +20,7 @@ from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.estimates import estimate, histogram
 from dpsu.inputs.reading import read
-from dpsu.plans.mechanisms.auto import Hints
+from dpsu.plans.mechanisms.auto import Choice, Hints
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
@@ -145,6 +145,21 @@ def test_auto_is_near_the_best_for_few_items() -> None:
                 mechanism="auto", expected_items_per_user=items_each, expected_users=40_000
             )
             assert chosen >= 0.97 * max(fixed)
+
+
+def test_what_is_estimated_is_the_noisy_histogram_and_nothing_else() -> None:
+    """The hints of a seeded release are those of `estimate`, from the numbers it may use."""
+    sizes = np.array([1 + u % 9 for u in range(3000)])
+    data = {u: [f"i{k}" for k in range(size)] for u, size in enumerate(sizes)}
+    seen = set()
+    for seed in range(5):
+        plan = dpsu.plan(epsilon=1, delta=1e-5, insecure_seed=seed)
+        assert isinstance(plan.selection, Choice)
+        paid = plan.selection.epsilon
+        expected = estimate(histogram(sizes), Key.from_insecure_seed(seed), paid)
+        assert dpsu.release(data, plan).plan.hints == expected
+        seen.add(expected.expected_users)
+    assert len(seen) == 5
 
 
 def test_estimates_are_paid_for_and_near_the_truth() -> None:

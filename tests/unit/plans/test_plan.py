@@ -25,6 +25,7 @@ EVERY: list[dict[str, Any]] = [
 ] + [
     {"mechanism": "bits"},
     {"mechanism": "bits", "expected_items_per_user": 30.0},
+    {"mechanism": "bits", "rounds": 1},
     {"mechanism": "auto"},
     {"mechanism": "auto", "among": "parallel", "auto_budget": 0.1, "counts": True},
     {"mechanism": "auto", "text": "body", "ngrams": (1, 2)},

@@ -200,11 +200,12 @@ def test_grouping_in_parallel_is_grouping(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
     """Positions shift when somebody leaves; ids drawn from the key are unrelated to positions."""
     from dpsu.inputs.iterables import from_iterable
+    from dpsu.inputs.keyed import Keyed
     from dpsu.randomness.keys import Key
 
     data = [["a"], ["b"], ["c"]]
-    one = listed_users(from_iterable(data, LISTED, Key.from_insecure_seed(1)))
-    two = listed_users(from_iterable(data, LISTED, Key.from_insecure_seed(2)))
+    one = listed_users(from_iterable(data, Keyed(LISTED), Key.from_insecure_seed(1)))
+    two = listed_users(from_iterable(data, Keyed(LISTED), Key.from_insecure_seed(2)))
     assert len(set(one)) == 3
     assert not set(one) & set(two)
 

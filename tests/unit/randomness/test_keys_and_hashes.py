@@ -206,7 +206,7 @@ RELEASES: dict[str, tuple[set[str], Callable[[], dpsu.Release]]] = {
     ),
     "listed users": (
         {"select_items", "count", "around"},
-        lambda: flat.release(list(HELD.values()), **COUNTED),
+        lambda: flat.release(list(HELD.values()), user="one per entry", **COUNTED),
     ),
     "auto": (
         {"select_items", "count", "estimate"},

@@ -15,6 +15,7 @@ from scipy import stats
 
 from dpsu.contributions.ids import Ids
 from dpsu.inputs.iterables import from_iterable
+from dpsu.inputs.keyed import Keyed
 from dpsu.kernels.grouping import keep_sample
 from dpsu.kernels.hashing import digests
 from dpsu.randomness.coins import PURPOSE
@@ -37,7 +38,7 @@ def order_hashes(key: Key) -> np.ndarray:
 
 
 def listed_ids(key: Key) -> np.ndarray:
-    rows = from_iterable([{"a"}] * N, LISTED, key)
+    rows = from_iterable([{"a"}] * N, Keyed(LISTED), key)
     return np.array([int(u[:16], 16) for u in listed_users(rows)], np.float64) / 2.0**64
 
 

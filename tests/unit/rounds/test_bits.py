@@ -29,7 +29,6 @@ from dpsu.rounds import BitsRounds
 from dpsu.rounds.bits import (
     LIMITS,
     PAID,
-    SHARES,
     UNITS,
     design_bits,
     estimate_noise,
@@ -42,6 +41,7 @@ from tests.support import plain_bits, sieve_probes
 KEY = Key.from_insecure_seed(5)
 GUARANTEES = [(0.1, 1e-9), (1.0, 1e-5), (3.0, math.exp(-10)), (8.0, 1e-3)]
 MOST_ITEMS = 10**6
+ROUNDS = (1, 4)
 
 
 @njit
@@ -161,16 +161,18 @@ def planned(mechanism: dpsu.Bits, epsilon: float, delta: float, seed: int) -> dp
     return dpsu.plan(epsilon=epsilon, delta=delta, mechanism=mechanism, insecure_seed=seed)
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("known", [True, False])
-def test_the_transcription_releases_the_same_bit_for_bit(known: bool) -> None:
+def test_the_transcription_releases_the_same_bit_for_bit(known: bool, rounds: int) -> None:
     rng, found, caps = random.Random(3), 0, set()
     for seed in range(12):
         most = rng.choice([1, 4, 60])
         data = random_users(rng, rng.choice([30, 400]), 80, most)
-        mechanism = dpsu.Bits(items_per_user=rng.choice([1, 3, 40])) if known else dpsu.Bits()
-        plan = planned(mechanism, 4.0, 0.01, seed)
+        hint = rng.choice([1, 3, 40]) if known else None
+        plan = planned(dpsu.Bits(items_per_user=hint, rounds=rounds), 4.0, 0.01, seed)
         bits = plan.selection
         assert isinstance(bits, BitsRounds)
+        assert len(bits.shares) == rounds
         key = Key.from_insecure_seed(seed)
         if not known:
             # Less noise than is paid for, so that small data have an influence.
@@ -194,12 +196,14 @@ def _released(plan: dpsu.Plan, data: dict[str, list[str]], key: Key) -> set[str]
     return set(local.select_items(plan, intern(rows), key)[1].to_pylist())
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
-def test_rounds_and_estimates_take_one_account(epsilon: float, delta: float) -> None:
+def test_rounds_and_estimates_take_one_account(epsilon: float, delta: float, rounds: int) -> None:
     account = bits_account(epsilon, delta)
     for items in (None, 1.0, 30.0):
-        bits, split = design_bits(epsilon, delta, items_per_user=items)
+        bits, split = design_bits(epsilon, delta, items_per_user=items, rounds=rounds)
         assert bits.account == account
+        assert len(bits.shares) == rounds == len(bits.caps or bits.shares)
         shares = sum(map(Fraction, bits.shares))
         looks = Fraction(0)
         if items is None:
@@ -287,9 +291,24 @@ def test_only_the_last_round_has_the_curve_of_a_last_round() -> None:
         assert verify(plain[-1], bits.account) > 1.0
 
 
+def test_one_round_is_a_last_round_with_the_whole_account() -> None:
+    for items, share in ((None, 1.0 - PAID), (40.0, 1.0)):
+        bits, _ = design_bits(1.0, 1e-5, items_per_user=items, rounds=1)
+        assert bits.shares == pytest.approx((share,), rel=1e-12)
+        assert isinstance(bits.curve(0, 0.15), LastCurve)
+        assert bits.deciding_curve == bits.curve(0, 0.15 if items else 1.0)
+
+
+@pytest.mark.parametrize("rounds", [0, 2, 3, 5, 1.0, True, "1", None])
+def test_other_numbers_of_rounds_than_one_and_four_are_refused(rounds: Any) -> None:
+    with pytest.raises(dpsu.ParameterError, match="rounds"):
+        dpsu.Bits(rounds=rounds)
+
+
 def test_noise_of_estimates_is_small_beside_usual_numbers_of_users() -> None:
-    assert 50 < estimate_noise(bits_account(3.0, math.exp(-10))) / UNITS[0] < 100
-    assert 150 < estimate_noise(bits_account(1.0, 1e-5)) / UNITS[0] < 300
+    assert 50 < estimate_noise(bits_account(3.0, math.exp(-10)), 4) / UNITS[0] < 100
+    assert 150 < estimate_noise(bits_account(1.0, 1e-5), 4) / UNITS[0] < 300
+    assert 75 < estimate_noise(bits_account(1.0, 1e-5), 1) / UNITS[0] < 150
 
 
 def test_guarantees_without_fine_enough_coins_are_refused_before_anything_is_read() -> None:
@@ -308,7 +327,7 @@ def test_comparisons_of_all_mechanisms_do_without_bits_where_it_is_refused() -> 
 
 
 def test_bits_have_no_gaussian_account() -> None:
-    for mechanism in (dpsu.Bits(), dpsu.Bits(items_per_user=3)):
+    for mechanism in (dpsu.Bits(), dpsu.Bits(items_per_user=3), dpsu.Bits(rounds=1)):
         assert shift_of(dpsu.plan(epsilon=1.0, delta=1e-6, mechanism=mechanism)) is None
 
 
@@ -328,6 +347,11 @@ def test_a_plan_tells_users_and_caps() -> None:
     text = str(dpsu.plan(epsilon=1.0, delta=1e-6, mechanism=dpsu.Bits()))
     assert "1% of the rate" in text
     assert "soft cap as estimated" in text
+    assert "in every round" in text
+    text = str(dpsu.plan(epsilon=1.0, delta=1e-6, mechanism=dpsu.Bits(rounds=1)))
+    assert "share 0.9900, soft cap as estimated" in text
+    assert "round 2" not in text
+    assert "in every round" not in text
 
 
 def test_the_driver_makes_the_curves_where_caps_are_known() -> None:
@@ -383,13 +407,28 @@ def test_neighbors_stay_within_delta_and_every_trap_does_not(trap: str | None) -
     assert worst > 0.2  # the check can fail
 
 
+@pytest.mark.parametrize("trap", [None, "a user is split in two", "the price of one item for all"])
+def test_neighbors_stay_within_delta_in_one_round(trap: str | None) -> None:
+    """The design as it is shipped; the other traps need a second round."""
+    rng, worst = random.Random(4), 0.0
+    for epsilon, delta in ((0.5, 0.02), (1.0, 0.02), (1.0, 0.2), (3.0, 0.02), (3.0, 1e-4)):
+        for items in (1.0, 3.0):
+            bits, _ = design_bits(epsilon, delta, items_per_user=items, rounds=1)
+            for _ in range(20):
+                found = cost(bits, *small_databases(rng), epsilon, trap)
+                worst = max(worst, found / delta)
+    assert (worst <= 1.0) == (trap is None)
+    assert worst > 0.5  # the check can fail
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("size", [1, 10, 64, 65, 640, 5000])
-def test_novel_items_of_one_user_stay_hidden(size: int) -> None:
+def test_novel_items_of_one_user_stay_hidden(size: int, rounds: int) -> None:
     """With more items than can be paid for, giving each of them a unit would show some."""
-    bits, split = design_bits(3.0, math.exp(-10), items_per_user=1.0)
+    bits, split = design_bits(3.0, math.exp(-10), items_per_user=1.0, rounds=rounds)
     engine = sieve_probes.engine_of([list(range(size))], size)
     shown, careless = 0.0, 0.0
-    for round_ in range(len(SHARES)):
+    for round_ in range(rounds):
         curve = bits.curve(round_, 1.0)
         given = engine.give_units(np.zeros(size, bool), curve.prices, curve.budget, round_)
         shown += sum(curve.chances[n] for n in given.tolist()) / 2**64

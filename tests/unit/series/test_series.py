@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import random
 import shutil
@@ -264,6 +265,24 @@ def test_items_keep_their_type(series: dpsu.Series) -> None:
     as_text = pa.table({"user": users * 2, "item": ["7"] * 600 + ["8"] * 600})
     assert series.release(as_text).items == (8,)
     assert list(series.items) == [7, 8]
+
+
+def test_items_of_several_columns_and_of_dates(path: Path) -> None:
+    series = dpsu.Series.create(path, periods=2, item=["day", "product"], **BUDGET)
+    users = [f"u{n}" for n in range(600)]
+    day = datetime.date(2025, 3, 3)
+
+    def visits(*products: str) -> Any:
+        rows = [(user, day, product) for user in users for product in products]
+        return pa.table(
+            dict(zip(("user", "day", "product"), map(list, zip(*rows, strict=True)), strict=True))
+        )
+
+    first = series.release(visits("bread", "tea"))
+    assert first.items == ((day, "bread"), (day, "tea"))
+    assert series.stored(1) == first
+    assert series.release(visits("bread", "milk", "tea")).items == ((day, "milk"),)
+    assert series.items == ((day, "bread"), (day, "milk"), (day, "tea"))
 
 
 def test_words_of_texts(path: Path) -> None:

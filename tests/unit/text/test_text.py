@@ -51,7 +51,7 @@ def held(
     """Items and local counts of every user, through reading and interning."""
     source = dpsu.Tokens("text", tokenizer, ngrams).source
     rows = read(
-        data, user=DEFAULT_USER, item="item", repeats=None, with_repeats=True, key=KEY, text=source,
+        data, user=options.pop("user", DEFAULT_USER), item="item", repeats=None, with_repeats=True, key=KEY, text=source,
         tokenizer=tokenizer, **options,
     )  # fmt: skip
     pairs = intern(rows)
@@ -272,7 +272,7 @@ def test_every_input_gives_the_same_items(form: str, tmp_path: Path) -> None:
         None,
         2,
     )
-    got = held(data, None, 2)
+    got = held(data, None, 2, **({"user": "one per entry"} if form == "lists" else {}))
     if form == "lists":  # users have no names of their own
         assert sorted(map(str, got.values())) == sorted(map(str, expected.values()))
     else:

@@ -148,12 +148,13 @@ def seen() -> dpsu.Forecast:
 
 
 def test_a_forecast_is_close_to_real_runs_on_the_same_users(seen: dpsu.Forecast) -> None:
-    _, pairs = profiles.find_users(1500, 6, None, 2000, None, seen.plan)
+    pairs = profiles.find_users(1500, 6, None, None, 2000, None, seen.plan).pairs(1500)
     for point in seen.by_mechanism:
+        size = None if point.chosen else point.max_items
         plan = dpsu.plan(
             epsilon=1,
             delta=1e-6,
-            mechanism=dpsu.mechanism(point.mechanism, **limited(point.mechanism, point.max_items)),
+            mechanism=dpsu.mechanism(point.mechanism, **limited(point.mechanism, size)),
         )
         runs = [
             len(local.select_items(plan, pairs, Key.from_insecure_seed(seed))[1])
@@ -249,15 +250,6 @@ def test_priors_are_left_out_and_said_to_be() -> None:
 # Caps, corpora and wrong options.
 
 
-def test_large_profiles_are_capped_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiles, "MOST_PAIRS", 3000)
-    made = dpsu.forecast(
-        dpsu.plan(epsilon=1, delta=1e-9), users=10**6, items_per_user=3, mechanisms=[]
-    )
-    assert made.profile.used_users == 1000
-    assert any("yields are those of 1,000 users" in f.text for f in made.findings)
-
-
 def test_sets_that_cannot_be_drawn_are_said_to_be_smaller() -> None:
     made = dpsu.forecast(
         dpsu.plan(epsilon=1, delta=1e-6),
@@ -282,7 +274,8 @@ def test_a_public_corpus_instead_of_made_up_users(tmp_path: Path) -> None:
     assert part.profile.used_users == 300
     assert part.planned.released < made.planned.released
     more = flat.forecast(profile=path, users=3000, **options)
-    assert any("the most that the corpus has" in finding.text for finding in more.findings)
+    assert more.planned.released > made.planned.released
+    assert any("the most the corpus has" in finding.text for finding in more.findings)
     texts = {f"u{n}": "the quick brown fox" for n in range(400)}
     spoken = flat.forecast(profile=texts, text="text", ngrams=2, **options)
     assert spoken.profile.used_items == 3
@@ -296,11 +289,13 @@ def test_a_public_corpus_instead_of_made_up_users(tmp_path: Path) -> None:
         ({"users": 0, "items_per_user": 3}, "users=0 is out of range"),
         ({"users": 10, "items_per_user": 0.5}, "items_per_user=0.5 is out of range"),
         ({"users": 10, "items_per_user": 3, "zipf": -1}, "zipf=-1 is out of range"),
+        ({"users": 10, "items_per_user": 3, "spread": 0.9}, "spread=0.9 is out of range"),
         ({"users": 10, "items_per_user": 30, "vocabulary": 20}, "above vocabulary=20"),
+        ({"profile": {"u": ["a"]}, "spread": 2}, "spread is for made-up users"),
         ({"profile": {"u": ["a"]}, "zipf": 1}, "zipf is for made-up users"),
         ({"profile": {"u": []}}, "profile has no rows"),
         ({"users": 10, "items_per_user": 3, "mechanisms": ["magic"]}, "is not one of"),
-        ({"users": 10, "items_per_user": 3, "alpha": 3.0}, "sieve has no option alpha"),
+        ({"users": 10, "items_per_user": 3, "alpha": 3.0}, "no mechanism was named, and sieve"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:no row has both")
@@ -340,8 +335,11 @@ def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:
     assert out.startswith(str(dpsu.plan(epsilon=1, delta=1e-6)))
     assert "Expected items by epsilon" in out
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
-    code, out, err = run(*given, "--json")
+    code, out, err = run(*given, "--spread", 3, "--json")
     assert dpsu.Forecast.from_json(out).profile.users == 1500
+    assert dpsu.Forecast.from_json(out).profile.spread == 3
+    code, _, err = run(*given, "--spread", 0.5)
+    assert (code, "--spread 0.5 is out of range" in err) == (2, True)
 
 
 def test_hopeless_settings_exit_with_1(run: Run) -> None:

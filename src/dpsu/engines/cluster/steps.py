@@ -23,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpsu.contributions.codecs import ids_of_cells
+from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
@@ -101,10 +103,16 @@ class SendRows:
     """Send rows of (user, item) to the partitions of their users, each pair once.
 
     Rows without a user or an item are dropped. Ids are made canonical first: two spellings of one
-    user must come to one partition.
+    user must come to one partition. A struct of several columns is one id, as on one machine.
     """
 
     job: Job
+
+    @property
+    def columns(self) -> tuple[Column, Column]:
+        """The columns of users and items."""
+        plan = self.job.plan
+        return Column(plan.user.name, "user"), Column(plan.item.name, "item")
 
     def __call__(self, batches: Batches) -> Batches:
         """Messages of rows."""
@@ -119,13 +127,13 @@ class SendRows:
         rows, enough = 0, max(ROWS_AT_ONCE, ROWS_IN_MESSAGE * self.job.partitions)
         for batch in batches:
             user, item = (
-                canonical(plan.user.columns, batch.column(0)),
-                canonical(plan.item.name, batch.column(1)),
+                canonical(column.name, ids_of_cells(column, cells, lose_nothing))
+                for column, cells in zip(self.columns, batch.columns, strict=True)
             )
             if user.null_count or item.null_count:
                 if self.job.strict:
                     raise DataError(
-                        f"some rows have no {plan.user.columns!r} or no {plan.item.columns!r}; "
+                        f"some rows have no {plan.user.name!r} or no {plan.item.name!r}; "
                         "drop or repair them, or do without strict"
                     )
                 complete = pa.compute.and_(user.is_valid(), item.is_valid())

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsu.contributions.id_columns import DECIMAL, LARGEST, SMALLEST, Column
+from dpsu.contributions.codecs import Codec, Keys
 from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import COLUMNS
@@ -39,9 +39,11 @@ from dpsu.engines.cluster.steps import (
     Weigh,
 )
 from dpsu.engines.estimates import CLASSES, estimate
+from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
+from dpsu.inputs.reading import wanted
 from dpsu.plans.mechanisms import Auto, Choice
 from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
@@ -64,8 +66,6 @@ CLEAN_UP = (
     "spark.sql.shuffleDependency.fileCleanup.enabled",
 )
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-WHOLE = ("tinyint", "smallint", "int", "bigint")
-TEXTS = ("string",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,6 +74,7 @@ class ReleaseQuery:
 
     rows: DataFrame
     job: Job
+    codec: Codec
 
     def items(self, missing: Observation | None = None) -> DataFrame:
         """The released items, in no order; `missing` observes how many rows are not complete."""
@@ -131,38 +132,49 @@ class ReleaseQuery:
         return frame.repartition(self.job.partitions, "to")
 
 
-def rows_of(
-    frame: DataFrame, plan: Plan, public: PublicItems | None = None
-) -> tuple[DataFrame, pa.DataType]:
-    """Columns `user` and `item` of the types that ids have, and the type of items; no row is read.
+@dataclass(frozen=True, repr=False)
+class KeyedRows:
+    """Columns `user` and `item`, the type of the ids of items, and which values they stand for."""
+
+    frame: DataFrame
+    item_type: pa.DataType
+    codec: Codec
+
+
+def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> KeyedRows:
+    """Columns `user` and `item` of the types that ids have, or that become ids; no row is read.
 
     Cells that have no id of that type become null, as on one machine. What the names and the types
     of columns show to be wrong is refused.
     """
     user, item = plan.user, plan.item
-    if user.columns == item.columns:
-        raise ParameterError(f"user and item must be different columns, not {user.columns!r} twice")
+    columns = wanted(user.columns, item.columns, None, types=(user.type, item.type))
     if not hasattr(frame, "sparkSession"):
         raise ParameterError(
             f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
         )
-    names = pick([user.columns, item.columns], failing_quietly(lambda: frame.columns))
-    chosen = failing_quietly(lambda: frame.select(*map(_column, names)).schema)
-    typed = [
-        (Column(name, option, declared), field.dataType)
-        for name, option, declared, field in zip(
-            names, ("user", "item"), (user.type, item.type), chosen, strict=True
-        )
-    ]
-    id_types = [column.id_type(_arrow_type(type_)) for column, type_ in typed]
-    columns = [
-        _canonical_ids(_column(column.name), type_, id_type).alias(column.option)
-        for (column, type_), id_type in zip(typed, id_types, strict=True)
-    ]
-    item_type = pa.int64() if id_types[1] == INTEGERS else pa.string()
+    names = pick(
+        [column.name for column in columns],
+        failing_quietly(lambda: frame.columns),
+        options=[column.option for column in columns],
+    )
+    types = failing_quietly(lambda: frame.select(*map(column_named, names)).schema)
+    frame, columns_of = with_lists_as_rows(frame, columns, [field.dataType for field in types])
+    found = {
+        option: [part for part in columns_of if part.column.option == option]
+        for option in ("user", "item")
+    }
+    keys = Keys()
+    keys.note([(part.column, part.arrow) for part in found["item"]])
+    if public is not None:
+        public.refuse_other_than(keys.codec)
+    ids = [key_of(found[option]).alias(option) for option in ("user", "item")]
+    item_type = pa.string()
+    if len(found["item"]) == 1 and found["item"][0].kind == INTEGERS:
+        item_type = pa.int64()
     if public is not None:
         public.as_type(item_type)
-    return frame.select(*columns), item_type
+    return KeyedRows(frame.select(*ids), item_type, keys.codec)
 
 
 def query(
@@ -177,14 +189,15 @@ def query(
 ) -> ReleaseQuery:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
     refuse_what_spark_cannot(plan)
-    rows, item_type = rows_of(frame, plan, public)
+    keyed = rows_of(frame, plan, public)
+    rows = keyed.frame
     if partitions is None:
         found = failing_quietly(rows.count)
         partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
     # Public data travel once, beside the plan.
     lean = plan.with_knowledge(PublicData())
-    job = Job(lean, key, partitions, item_type, prior, public, strict)
-    return ReleaseQuery(rows, job)
+    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict)
+    return ReleaseQuery(rows, job, keyed.codec)
 
 
 def chosen(query: ReleaseQuery) -> ReleaseQuery:
@@ -284,49 +297,6 @@ def _summed(frame: DataFrame) -> DataFrame:
     return frame.groupBy("item").agg(f.sum("number").alias("number"))
 
 
-def _column(name: str) -> Any:
-    from pyspark.sql import functions as f
-
-    return f.col("`" + name.replace("`", "``") + "`")
-
-
-def _arrow_type(type_: Any) -> pa.DataType:
-    """The Arrow type for a type of Spark, as far as the difference matters here."""
-    name = type_.simpleString()
-    if name in WHOLE:
-        return pa.int64()
-    if name in TEXTS or name.startswith(("char(", "varchar(", "string collate")):
-        return pa.string()
-    known = {
-        "void": pa.null(), "float": pa.float32(), "double": pa.float64(), "binary": pa.binary(),
-        "boolean": pa.bool_(), "date": pa.date32(), "array": pa.list_(pa.null()),
-        "map": pa.map_(pa.string(), pa.null()), "struct": pa.struct([]),
-        "decimal": pa.decimal128(38),
-    }  # fmt: skip
-    return known.get(type_.typeName(), pa.timestamp("us"))
-
-
-def _canonical_ids(cells: Any, type_: Any, id_type: str) -> Any:
-    """A column of ids: what `Column.canonical_ids` makes of cells, as an expression of Spark."""
-    from pyspark.sql import functions as f
-
-    arrow = _arrow_type(type_)
-    if pa.types.is_floating(arrow):
-        number = cells.cast("double")
-        # In Spark, NaN is larger than any number.
-        whole = (f.rint(number) == number) & (number >= -(2.0**63)) & (number < 2.0**63)
-        cells = f.when(whole, number.cast("bigint"))
-    elif not pa.types.is_integer(arrow):
-        cells = cells.cast("string")
-        # Before Spark 4, cells that are not UTF-8 are dropped without a warning.
-        cells = f.try_validate_utf8(cells) if hasattr(f, "try_validate_utf8") else cells
-        if id_type == INTEGERS:
-            digits = f.when(cells.rlike(DECIMAL.replace("$", r"\z")), cells).cast("decimal(38,0)")
-            fits = digits.between(f.lit(SMALLEST), f.lit(LARGEST))
-            return f.when(fits, digits.cast("bigint"))
-    return cells.cast("bigint" if id_type == INTEGERS else "string")
-
-
 @contextmanager
 def _unlogged() -> Iterator[None]:
     """Keep PySpark from printing errors that quote cells before anybody can catch them."""
@@ -369,10 +339,10 @@ def _warn(job: Job, seen: dict[str, Any]) -> None:
     """Warn the curator as the local engine does."""
     plan = job.plan
     if seen["missing"]:
-        problem = f"some rows have no {plan.user.columns!r} or no {plan.item.columns!r}"
+        problem = f"some rows have no {plan.user.name!r} or no {plan.item.name!r}"
         warn(f"{problem}; they were ignored")
     if seen["missing"] == seen["rows"]:
-        problem = f"no row has both {plan.user.columns!r} and {plan.item.columns!r}"
+        problem = f"no row has both {plan.user.name!r} and {plan.item.name!r}"
         if job.strict:
             raise DataError(f"{problem}; check what was read")
         warn(f"{problem}; nothing can be released")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsu.errors import ParameterError
-from dpsu.options import number, option, whole_number
+from dpsu.options import flag, number, option, whole_number
 from dpsu.plans.mechanisms.base import Design, Mechanism, items_per_user, users_expected
 from dpsu.plans.mechanisms.bits import Bits
 from dpsu.plans.mechanisms.count import CountLaplace
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpsu.inputs.tokens import Tokens
 
 ONE_ITEM = 1.1
-FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.4, 20_000, 0.05
+FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.7, 20_000, 0.05
 FEW_AT_ONCE = 2.0
 MANY_ITEMS, MANY_AT_SMALL_EPSILON = 200.0, 400.0
 # With these, at most 1 in 1,000 of the items that everybody holds is missed.
@@ -45,12 +45,18 @@ FLAGS = {"budget": "auto_budget", "items_per_user": "expected_items_per_user"}
 
 @dataclass(frozen=True)
 class Hints:
-    """What is known about users without looking, or was estimated for a share of the budget."""
+    """What is known about users without looking, or was estimated for a share of the budget.
+
+    `users_known` says that the number of users is known though the other is estimated, and
+    `for_speed` that speed was preferred, whatever is known.
+    """
 
     expected_users: int | None = None
     expected_items_per_user: float | None = None
     epsilon: float = 0.0
     delta: float = 0.0
+    users_known: bool = False
+    for_speed: bool = False
 
     def __post_init__(self) -> None:
         if self.expected_users is not None:
@@ -59,6 +65,8 @@ class Hints:
             number("expected_items_per_user", self.expected_items_per_user, 0.0, 1e18)
         number("epsilon", self.epsilon, 0.0, LARGEST_EPSILON)
         number("delta", self.delta, 0.0, LARGEST_DELTA)
+        flag("users_known", self.users_known)
+        flag("for_speed", self.for_speed)
 
 
 @dataclass(frozen=True)
@@ -124,8 +132,8 @@ class Auto(Mechanism):
         """Refuse to pay for what is known, or is not asked for."""
         if self.budget != PAID and self.prefer == SPEED:
             raise ParameterError(
-                "{budget} pays for an estimate, and with {prefer} nothing is estimated; drop one "
-                "of them",
+                "{budget} pays for an estimate by auto, and with {prefer} there is none (bits pays "
+                "for its own); drop one of them",
                 FLAGS,
                 budget=...,
                 prefer=SPEED,
@@ -143,17 +151,18 @@ class Auto(Mechanism):
         """What is known without looking; None if the data must be asked."""
         if self.items_per_user is None and self.prefer == ITEMS:
             return None
-        return Hints(self.users, self.items_per_user)
+        return Hints(self.users, self.items_per_user, for_speed=self.prefer == SPEED)
+
+    def informed(self, estimated: Hints) -> Hints:
+        """What was estimated, and what is known besides: that takes the place of an estimate."""
+        if self.users is None:
+            return estimated
+        return replace(estimated, expected_users=self.users, users_known=True)
 
     def chosen(
         self, epsilon: float, hints: Hints, possible: Sequence[Mechanism] | None = None
     ) -> Mechanism:
-        """The mechanism for users like these, of those that the guarantee makes possible.
-
-        Where the number of users is public, it takes the place of the estimated one.
-        """
-        if self.users is not None:
-            hints = replace(hints, expected_users=self.users)
+        """The mechanism for users like these, of those that the guarantee makes possible."""
         made = choose(epsilon, hints, parallel=self.among == PARALLEL, fast=self.prefer == SPEED)
         return made if possible is None or made in possible else SIEVES[-1][1]
 

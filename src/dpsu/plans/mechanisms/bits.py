@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dpsu.errors import ParameterError
+from dpsu.options import option
 from dpsu.plans.mechanisms.base import MAX_USERS, Design, Mechanism, items_per_user
 from dpsu.privacy.guarantee import Privacy
-from dpsu.rounds.bits import PAID, UNITS, design_bits
+from dpsu.rounds.bits import PAID, SHARES, UNITS, USUAL_ROUNDS, design_bits
 
 if TYPE_CHECKING:
     from dpsu.inputs.columns import Items
@@ -17,19 +19,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Bits(Mechanism):
-    """Four rounds of exact coins without noise: for users who hold hundreds of items."""
+    """Rounds of exact coins without noise, four or one: for users who hold hundreds of items."""
 
     items_per_user: float | None = items_per_user(f"estimated for {PAID:.0%} of the budget")
+    rounds: int = option(
+        USUAL_ROUNDS,
+        int,
+        "How often an item has a coin: 4 times, or once, which takes a single aggregation by item, "
+        "as a private GROUP BY does, and releases less; 2 and 3 are refused.",
+        low=min(SHARES),
+        high=max(SHARES),
+    )
     name: ClassVar[str] = "bits"
     summary: ClassVar[str] = (
-        "four rounds of exact coins without noise; releases most where users hold hundreds of "
-        "items, all of which count; parallel"
+        "four rounds of exact coins without noise, or one, as cheap as a GROUP BY; four release "
+        "most where users hold hundreds of items, all of which count; parallel"
     )
+
+    def check(self) -> None:
+        """Refuse numbers of rounds for which nobody has chosen shares."""
+        if self.rounds not in SHARES:
+            raise ParameterError(
+                "{rounds} is no number of rounds that bits has: 4 release most, and 1 costs least",
+                rounds=self.rounds,
+            )
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Rounds whose shares add up to one account of the guarantee."""
         bits, split = design_bits(
-            privacy.epsilon, privacy.delta, items_per_user=self.items_per_user
+            privacy.epsilon,
+            privacy.delta,
+            items_per_user=self.items_per_user,
+            rounds=self.rounds,
         )
         return Design(bits, None, "hash", None, tuple(split.items()), "bits", max_users=MAX_USERS)
 
@@ -39,8 +60,9 @@ class Bits(Mechanism):
         account = f"Renyi order {bits.account.order:.4g}, rate {bits.account.rate:.4g}"
         facts = [("bounding", "all items of a user count"), ("account", account)]
         if not bits.caps:
-            paid = f"numbers of users with noise scale {bits.noise / UNITS[0]:.4g} in every round"
-            facts.append(("estimates", f"{PAID:.0%} of the rate; {paid}"))
+            scale = f"numbers of users with noise scale {bits.noise / UNITS[0]:.4g}"
+            when = " in every round" if len(bits.shares) > 1 else ""
+            facts.append(("estimates", f"{PAID:.0%} of the rate; {scale}{when}"))
         for number, share in enumerate(bits.shares, 1):
             cap = f"soft cap {bits.caps[number - 1]:g}" if bits.caps else "soft cap as estimated"
             facts.append((f"round {number}", f"share {share:.4f}, {cap}"))

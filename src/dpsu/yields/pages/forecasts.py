@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 from dpsu._version import __version__
 from dpsu.yields.pages.parts import Line, Plot, Series, bar_table, facts, figures, page, series_of
-from dpsu.yields.tables import amount, caveats, plus_minus
+from dpsu.yields.tables import (
+    amount,
+    between,
+    caveats,
+    chosen,
+    no_max_items,
+    point_cells,
+    rough,
+)
 
 if TYPE_CHECKING:
-    from dpsu.yields.forecasting import Forecast, Point
+    from dpsu.yields.forecasted import Forecast, Point
 
 
 def forecast_page(forecast: Forecast) -> str:
@@ -26,14 +34,15 @@ def forecast_page(forecast: Forecast) -> str:
         ),
         _plot(
             forecast.by_max_items, "max_items", "Expected items by max_items",
-            "A user's items beyond it are left out; a larger one raises thresholds.", planned,
+            "A user's items beyond it are left out; a larger one raises thresholds. "
+            + no_max_items(forecast), planned,
         ),
     ]  # fmt: skip
     body = [_findings(forecast), facts(_facts(forecast))]
     body.append(figures([plot for plot in plots if plot.lines], "Mechanisms in the plots"))
     body.append(_mechanisms(forecast, series))
     body.append(f"<section><h2>The plan in words</h2><pre>{escape(str(plan))}</pre></section>")
-    text = " ".join(caveats(forecast))
+    text = " ".join(filter(None, [chosen(planned), *caveats(forecast)]))
     body.append(f'<section><h2>How to read this</h2><p class="small">{escape(text)}</p></section>')
     return page(
         title=f"Forecast: {planned.mechanism} at epsilon {plan.privacy.epsilon:g}",
@@ -61,11 +70,12 @@ def _facts(forecast: Forecast) -> list[tuple[str, str, str]]:
     planned, privacy = forecast.planned, forecast.plan.privacy
     best = max(forecast.by_mechanism, key=lambda point: point.released)
     return [
-        ("The plan is expected to release", f"{amount(planned.released)} items",
-         f"{planned.mechanism}, {1 - planned.missing:.1%} of all pairs"),
+        ("The plan is expected to release", f"about {rough(planned.released)} items",
+         "; ".join(filter(None, [between(planned), f"{planned.chosen or planned.mechanism}, "
+                                 f"{1 - planned.missing:.1%} of all pairs"]))),
         ("An item needs about", "-" if planned.needs is None else f"{planned.needs:,} users",
          "nothing is likely to come out" if planned.needs is None
-         else f"of {forecast.profile.used_users:,}"),
+         else f"of {forecast.profile.users:,}"),
         ("Most items", f"{amount(best.released)}", f"by {best.mechanism}"),
         ("Guarantee", f"({privacy.epsilon:g}, {privacy.delta:.2g})", "epsilon, delta"),
     ]  # fmt: skip
@@ -99,17 +109,18 @@ def _mechanisms(forecast: Forecast, series: Sequence[Series]) -> str:
     rows = [
         (
             styles[point.mechanism],
-            (
-                f"{point.mechanism}{' (planned)' if point.planned else ''}",
-                "all" if point.max_items is None else f"{point.max_items:,}",
-                amount(point.released),
-                plus_minus(point.error),
-                f"{point.missing:.1%}",
-                "-" if point.needs is None else f"{point.needs:,}",
-            ),
+            point_cells(point),
             point.released / most,
         )
         for point in ordered
     ]
-    head = ("mechanism", "max_items", "items released", "", "missing", "users an item needs")
+    head = (
+        "mechanism",
+        "max_items",
+        "items released",
+        "",
+        "range",
+        "missing",
+        "users an item needs",
+    )
     return bar_table("Mechanisms side by side", head, rows)

@@ -386,6 +386,8 @@ def test_partitions_are_even_and_depend_on_the_key() -> None:
     [
         (dpsu.Bits(items_per_user=500), 8),
         (dpsu.Bits(), 12),
+        (dpsu.Bits(items_per_user=500, rounds=1), 2),
+        (dpsu.Bits(rounds=1), 3),
         # A hint for auto chooses bits, and is not handed on to it.
         (dpsu.Auto(items_per_user=500, among="parallel"), 12),
         (dpsu.Auto(items_per_user=50, among="parallel"), 40),
