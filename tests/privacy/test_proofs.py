@@ -49,7 +49,6 @@ PARTS = (
 )  # fmt: skip
 NOT_PROVED = {
     "dpsu.privacy.calibration.greedy_published_threshold",  # refuted, not proved: see greedy.md
-    "dpsu.randomness.coins.probabilities",  # for forecasts and comparisons; no release calls it
     # Rounded, for people to read: `Total.within` decides.
     "dpsu.ledger.accounting.Amount",
     "dpsu.ledger.accounting.Balance",

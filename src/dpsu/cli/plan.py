@@ -69,8 +69,8 @@ def plan_command(
     as_json: bool,
     html: Path | None,
     output: str | None,
-    releases: int | None,
     plan_file: Path | None,
+    releases: int | None,
     **options: Any,
 ) -> None:
     """Show what a release would do and need, without reading any data.
@@ -119,16 +119,18 @@ def plan_command(
 def _made(
     options: dict[str, Any], file: Path | None, releases: int | None
 ) -> tuple[dpsu.Plan, str | None]:
-    """The plan in a file, or what options make; one of several, and then also what they share."""
-    found = planned(options, file)
+    """The plan in a file, or what options make; of several releases also what they share."""
+    typed = planned(options, file)
     if file is not None:
         if releases is not None:
-            raise click.UsageError("--plan decides what one release costs; drop --releases")
-        return found["plan"], None
+            raise click.UsageError("--plan is the plan of one release; drop --releases")
+        return typed["plan"], None
     if releases is None:
-        return dpsu.plan(**found), None
-    found["mechanism"] = found["mechanism"] or dpsu.Sieve()
-    budget = (found["epsilon"], found["delta"])
-    shared = split(budget, releases, found["mechanism"], found["item"], found["counts"])
-    found |= {"epsilon": shared.each.epsilon, "delta": shared.each.delta}
-    return dpsu.plan(**found), shared_text(shared)
+        return dpsu.plan(**typed), None
+    typed["mechanism"] = typed["mechanism"] or dpsu.Sieve()
+    found = split(
+        (typed["epsilon"], typed["delta"]), releases, typed["mechanism"], typed["item"],
+        typed["counts"],
+    )  # fmt: skip
+    typed |= {"epsilon": found.each.epsilon, "delta": found.each.delta}
+    return dpsu.plan(**typed), shared_text(found)

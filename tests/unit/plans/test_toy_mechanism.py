@@ -139,7 +139,8 @@ for options in ({"toys": 0}, {"rounds": 2}):
     assert python == "toys=0 is out of range; it must lie between 1 and 1234"
     assert shell == "--toys 0 is out of range; it must lie between 1 and 1234"
     assert (
-        lacking == "toy has no option rounds, which sips, sieve have; its options are toys, caution"
+        lacking
+        == "toy has no option rounds, which sips, sieve, bits have; its options are toys, caution"
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import dpsu
@@ -138,3 +140,15 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code, out, err = run(*typed, "--epsilon", "1", "--once", "monday")
     assert (code, "--once monday needs a --ledger" in err) == (2, True)
     assert states(Ledger("ledger.db")) == ["done"]
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+def test_what_is_returned_again_has_the_types_that_it_had(tmp_path: Path) -> None:
+    days = pa.array([datetime.date(2024, 2, 29)] * 800)
+    table = pa.table({"user": list(range(800)), "country": ["fr"] * 800, "day": days})
+    spending = dpsu.Ledger(tmp_path / "ledger.db").dataset("visits", budget=(3, 1e-5))
+    plan = dpsu.plan(epsilon=2, delta=1e-6, item=["country", "day"], mechanism="sieve")
+    first, second = (dpsu.release(table, plan, ledger=spending, once="monday") for _ in range(2))
+    assert first.items == (("fr", datetime.date(2024, 2, 29)),)
+    assert second == first
+    assert second.to_arrow().equals(first.to_arrow())

@@ -285,6 +285,17 @@ def test_items_of_several_columns_and_of_dates(path: Path) -> None:
     assert series.items == ((day, "bread"), (day, "milk"), (day, "tea"))
 
 
+def test_nanoseconds_are_left_out_as_they_were_released(series: dpsu.Series) -> None:
+    users = [f"u{n}" for n in range(600)]
+
+    def times(*cells: int) -> Any:
+        column = pa.array([cell for cell in cells for _ in users], pa.timestamp("ns"))
+        return pa.table({"user": users * len(cells), "item": column})
+
+    assert len(series.release(times(1, 2001))) == 2
+    assert series.release(times(1, 2001, 3001)).values.cast(pa.int64()).to_pylist() == [3001]
+
+
 def test_words_of_texts(path: Path) -> None:
     series = dpsu.Series.create(path, periods=2, item=dpsu.Tokens("body"), user="who", **BUDGET)
 
@@ -462,3 +473,26 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     exec(compile(code, "series.md", "exec"), space)
     assert space["series"].items == ("bread", "milk")
     assert space["series"].left == 10
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+@pytest.mark.parametrize("item", ["day", ["country", "day"]])
+def test_keys_of_other_types_and_of_several_columns_repeat(item: Any, path: Path) -> None:
+    first, second = (datetime.date(2024, 1, 31), "a\tb"), (datetime.date(2024, 2, 29), "c\\d")
+
+    def rows(*items: tuple[datetime.date, str]) -> pa.Table:
+        held = [(user, *one) for user in range(800) for one in items]
+        names = ("site", "day", "country")
+        return pa.table(dict(zip(names, map(list, zip(*held, strict=True)), strict=True)))
+
+    def named(one: tuple[datetime.date, str]) -> Any:
+        return one[0] if item == "day" else (one[1], one[0])
+
+    series = dpsu.Series.create(path, periods=3, user="site", item=item, **BUDGET)
+    assert series.release(rows(first)).items == (named(first),)
+    assert series.release(rows(first, second)).items == (named(second),)
+    again = dpsu.Series(path)
+    assert again.items == tuple(sorted([named(first), named(second)]))
+    assert again.release(rows(first, second)).items == ()
+    assert again.stored(2).items == (named(second),)
+    assert again.stored(2).to_arrow().schema.field("day").type == pa.date32()
