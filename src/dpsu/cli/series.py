@@ -156,11 +156,8 @@ def show_command(state: str, as_json: bool) -> None:
 @click.option("--period", type=int, help="Only what this period released.")
 def items_command(state: str, period: int | None) -> None:
     """Print all items that were released so far, sorted, one per line."""
-    import pyarrow as pa
-
     series = dpsu.Series(state)
-    if period is not None:
-        found = series.stored(period)
-    else:
-        found = dpsu.Release(series.plan, pa.array(list(series.items)))
-    shown("".join(f"{line}\n" for line in printed_lines(found)))
+    done = [each.number for each in series.history if each.state == DONE]
+    releases = [series.stored(number) for number in (done if period is None else [period])]
+    listed = [line for found in releases for line in printed_lines(found)]
+    shown("".join(f"{line}\n" for line in (sorted(listed) if period is None else listed)))

@@ -7,7 +7,7 @@ a ledger decides by, so that a ledger with that budget lets all of the releases 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 
@@ -52,7 +52,7 @@ def split_budget(
     *,
     releases: int,
     mechanism: str | Mechanism = "sieve",
-    item: str | Items | Tokens = DEFAULT_ITEM,
+    item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
     counts: bool | Counts = False,
 ) -> Privacy:
     """The largest epsilon, and a delta, of each of several equal releases within one budget.
@@ -101,7 +101,7 @@ def split(
     budget: tuple[float, float],
     releases: int,
     mechanism: str | Mechanism,
-    item: str | Items | Tokens = DEFAULT_ITEM,
+    item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
     counts: bool | Counts = False,
     name: str = "releases",
 ) -> Split:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,8 +89,8 @@ class Series:
         epsilon: float,
         delta: float,
         mechanism: str | Mechanism = "sieve",
-        user: str | Users = DEFAULT_USER,
-        item: str | Items | Tokens = DEFAULT_ITEM,
+        user: str | Sequence[str] | Users = DEFAULT_USER,
+        item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
     ) -> Series:
         """Begin a series: fix its plan, its budget and how many periods there will be.
 
@@ -140,10 +141,8 @@ class Series:
 
     @property
     def items(self) -> tuple[Any, ...]:
-        """All items that were released so far, sorted."""
-        found: list[Any] = [
-            item for values in self._released() for item in Release(self.plan, values).items
-        ]
+        """All items that were released so far, sorted; tuples where there are several columns."""
+        found: list[Any] = [item for released in self._released() for item in released.items]
         if len({type(item) for item in found}) > 1:
             found = [str(item) for item in found]
         return tuple(sorted(found))
@@ -260,16 +259,22 @@ class Series:
             raise spent(self.path, self.periods)
         return begun + 1
 
-    def _released(self) -> list[pa.Array]:
-        return self._state.items([each.number for each in self.history if each.state == DONE])
+    def _released(self) -> list[Release]:
+        """What the periods that are done released."""
+        done = [each.number for each in self.history if each.state == DONE]
+        return [self._state.stored(number, self._terms) for number in done]
 
     def _known(self) -> PublicItems | None:
         """All that earlier periods released; None if that is nothing."""
+        import pyarrow as pa
+
         from dpsu.inputs.public import read_public_items
 
-        items, known = self.items, self.plan.item
-        columns = known.columns if isinstance(known, Items) else known.name
-        return read_public_items(list(items), columns) if items else None
+        tables = [pa.table(each.columns) for each in self._released() if len(each)]
+        if not tables:
+            return None
+        together = pa.concat_tables(tables, promote_options="permissive")
+        return read_public_items(together, together.column_names)
 
     def _ready(self, known: PublicItems | None) -> Plan:
         """The plan of every period with what this one leaves out at hand.
@@ -278,9 +283,8 @@ class Series:
         """
         plan = with_public_data(self.plan)
         released = self._released()
-        item = plan.item
-        if released and isinstance(item, Items) and len(item.names) == 1 and item.type is None:
-            plan = replace(plan, item=replace(item, type=_type(released[0])))
+        if released and isinstance(plan.item, Items) and plan.item.type is None:
+            plan = replace(plan, item=replace(plan.item, type=_type(released[0].values)))
         return plan.with_knowledge(PublicData(public_items=known))
 
     def _without(self, found: Found, known: PublicItems | None) -> Found:
@@ -289,9 +293,9 @@ class Series:
 
         plan = replace(found.plan, item=self.plan.item, knowledge=PublicData())
         if known is None:
-            return Found(plan, found.items, codec=found.codec)
+            return replace(found, plan=plan)
         old = pc.is_in(found.items, value_set=known.as_type(found.items.type))
-        return Found(plan, found.items.filter(pc.invert(old)), codec=found.codec)
+        return replace(found, plan=plan, items=found.items.filter(pc.invert(old)))
 
     def __repr__(self) -> str:
         spent_now = self._state.begun(self._terms)

@@ -141,10 +141,6 @@ class State:
         """Keep what a period released, whole or not at all."""
         keep(self._file(number, ITEMS), found)
 
-    def items(self, numbers: list[int]) -> list[pa.Array]:
-        """What periods that are done released."""
-        return [kept(self._file(number, ITEMS)).items for number in numbers]
-
     def stored(self, number: int, terms: Terms) -> Release:
         """The release of a period that is done, as it was returned then."""
         found = kept(self._file(number, ITEMS))
@@ -178,9 +174,8 @@ def keep(file: Path, found: Found) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
-    items, counts = found.values()
-    columns = {"items": items, "counts": counts}
-    table = pa.table({name: values for name, values in columns.items() if values is not None})
+    values, counts = found.values()
+    table = pa.table({"items": values} if counts is None else {"items": values, "counts": counts})
     table = table.replace_schema_metadata({PLAN_KEY: found.plan.to_json().encode()})
     write_whole(file, lambda opened: pyarrow.parquet.write_table(table, opened))
 

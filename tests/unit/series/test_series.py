@@ -267,6 +267,35 @@ def test_items_keep_their_type(series: dpsu.Series) -> None:
     assert list(series.items) == [7, 8]
 
 
+def test_items_of_several_columns_and_of_dates(path: Path) -> None:
+    series = dpsu.Series.create(path, periods=2, item=["day", "product"], **BUDGET)
+    users = [f"u{n}" for n in range(600)]
+    day = datetime.date(2025, 3, 3)
+
+    def visits(*products: str) -> Any:
+        rows = [(user, day, product) for user in users for product in products]
+        return pa.table(
+            dict(zip(("user", "day", "product"), map(list, zip(*rows, strict=True)), strict=True))
+        )
+
+    first = series.release(visits("bread", "tea"))
+    assert first.items == ((day, "bread"), (day, "tea"))
+    assert series.stored(1) == first
+    assert series.release(visits("bread", "milk", "tea")).items == ((day, "milk"),)
+    assert series.items == ((day, "bread"), (day, "milk"), (day, "tea"))
+
+
+def test_nanoseconds_are_left_out_as_they_were_released(series: dpsu.Series) -> None:
+    users = [f"u{n}" for n in range(600)]
+
+    def times(*cells: int) -> Any:
+        column = pa.array([cell for cell in cells for _ in users], pa.timestamp("ns"))
+        return pa.table({"user": users * len(cells), "item": column})
+
+    assert len(series.release(times(1, 2001))) == 2
+    assert series.release(times(1, 2001, 3001)).values.cast(pa.int64()).to_pylist() == [3001]
+
+
 def test_words_of_texts(path: Path) -> None:
     series = dpsu.Series.create(path, periods=2, item=dpsu.Tokens("body"), user="who", **BUDGET)
 
