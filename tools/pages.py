@@ -42,6 +42,7 @@ def pages() -> dict[Path, str]:
         DOCS / "figures" / "papers.md": _papers(),
         DOCS / "guides" / "spark.md": _spark(),
         DOCS / "guides" / "forecast.md": _forecast(),
+        DOCS / "guides" / "series.md": _series(),
         DOCS / "explanation" / "how-it-works.md": _tried(),
         DOCS / "figures" / "audit.md": _audit(),
         DOCS / "figures" / "reliability.md": _reliability(),
@@ -134,6 +135,13 @@ def _forecast() -> str:
 
     result = json.loads(forecasts.RESULTS.read_text("utf-8"))
     return _filled("guides/forecast.md", {"measured": forecasts.table(result)})
+
+
+def _series() -> str:
+    from benchmarks import series
+
+    result = json.loads(series.RESULTS.read_text("utf-8"))
+    return _filled("guides/series.md", {"measured": series.table(result)})
 
 
 def _tried() -> str:
