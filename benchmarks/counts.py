@@ -40,16 +40,18 @@ COMMON = 100
 EXPLANATION = f"""\
 `counts=True` gives 20 % of the budget to noisy numbers of users. Each has the same noise, whose
 standard error grows with the root of `Counts(max_items=)`, {Counts().max_items} by default. Users
-of more released items than that count for each of them in part, so that counts are *too low*: on
-average over all pairs by the part in the table (in brackets what it would be if such users counted
-for a sample of their items instead, as they did in an earlier version, with the same noise). *Off*
-is the root of the mean square of noise and bias together, as a part of the true number: for the
-median of the released items, and on average for the {COMMON} most common ones.
+of more released items than that count for each of them in part. *Too low* is the mean bias over all
+pairs of a user and an item; in brackets what it would be if such users counted for a sample of
+their items instead, with the same noise. *Off* is the root mean square error, of noise and bias
+together, divided by the true number: for the median of the released items, and on average for the
+{COMMON} most common ones.
 
-Most released items have few holders, and for these a count is mostly noise: the median item needs a
-larger epsilon or a larger `share`. The plan says below how many users that is so. Common items are
-counted to within a few per cent where `max_items` is above what users hold; the data decide which
-number is best, so choose it by what you know of such data: about three times the items per user.
+Most released items have few holders, and for these a count is mostly noise; the plan says below how
+many users that is so. A larger epsilon reduces the noise, and releases rarer items too, so that the
+median item is not always counted better. Counts are good where an item has many more holders than
+the standard error: in the larger sets the common items, and in a small one (Steam) not even those.
+Which `max_items` is best depends on the data; choose it by what you know of such data, as about
+three times the items per user.
 Made by `python -m benchmarks.counts`; items were released by `sieve`."""
 
 

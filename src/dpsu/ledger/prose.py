@@ -25,7 +25,7 @@ STATES = {
 }
 RULES = (
     "A release is refused if it exceeds the budget by both accounts.",
-    "For few releases the sums are smaller, for many the second account.",
+    "Either account may be the smaller one; a release needs room in one of them only.",
 )
 RELEASES_HEAD = ("entry", "started (UTC)", "run", "mechanism", "state", "epsilon", "delta")
 DATASETS_HEAD = ("dataset", "releases", "epsilon left", "of", "delta left", "of")

@@ -61,7 +61,7 @@ class Counts(Typed):
     max_items: int = option(
         100,
         int,
-        "Count users in full up to this many released items; less for each beyond.",
+        "A user of more released items than this adds less than 1 to the count of each of them.",
         low=1,
         high=LARGEST_COUNTS_ITEMS,
         name="counts_items",

@@ -235,7 +235,8 @@ def users_expected(name: str = "") -> Any:
     """How many users there are, as far as that is known."""
     what = (
         "Public estimate of the number of users: order scarce of greedy needs it, and auto "
-        "chooses by it instead of by an estimate. So few that nothing can come out are refused."
+        "chooses by it instead of by its estimate of them. So few that nothing can come out are "
+        "refused."
     )
     return option(None, int, what, low=1, high=MAX_USERS, name=name)
 
