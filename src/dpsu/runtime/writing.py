@@ -206,25 +206,39 @@ def write_whole(path: Path, write: Write, *, private: bool = False) -> None:
 def claim(path: Path, text: str) -> BinaryIO:
     """Make a file that nobody made before; of several processes, one succeeds.
 
-    When it returns, the file is on the disk; it is locked as long as the result is open, which is
-    at most as long as this process lives. Raises FileExistsError if it was there.
+    It gets its name when it is whole, on the disk and locked. The lock is held as long as the
+    result is open, which is at most as long as this process lives. Raises FileExistsError if the
+    name was taken; after any other error the file is there or not.
     """
-    file = _made(path, None, private=False)
+    partial = _beside(path)
+    _partials.add(partial)
     try:
-        file.write(text.encode())
-        file.flush()
-        _to_disk(file.fileno())
-        if hasattr(os, "O_DIRECTORY"):
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                _to_disk(folder)
-            finally:
-                os.close(folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            file.close()
-        raise
+        file = _made(partial, None, private=False)
+        try:
+            file.write(text.encode())
+            file.flush()
+            _to_disk(file.fileno())
+            # Unlike a rename, a link takes no name that is taken.
+            os.link(partial, path)
+            sync_folder(path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                file.close()
+            raise
+    finally:
+        _forget(partial)
     return file
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _to_disk(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def claimed_by_somebody(path: Path) -> bool:

@@ -209,7 +209,7 @@ class Series:
         claims: list[Any] = []
 
         def begin(run: Run) -> None:
-            claims.append(self._state.begin(number, run))
+            claims.append(self._state.begin(number, run, self.plan.hash))
 
         with shown as report, named_by(self.plan):
             source.check()
@@ -269,12 +269,15 @@ class Series:
         import pyarrow as pa
 
         from dpsu.inputs.public import read_public_items
+        from dpsu.series.known import KnownItems
 
-        tables = [pa.table(each.columns) for each in self._released() if len(each)]
-        if not tables:
-            return None
-        together = pa.concat_tables(tables, promote_options="permissive")
-        return read_public_items(together, together.column_names)
+        # Each by itself: the types of columns may have changed since.
+        texts = [
+            read_public_items(pa.table(each.columns), list(each.columns)).items
+            for each in self._released()
+            if len(each)
+        ]
+        return KnownItems(pa.concat_arrays(texts).unique()) if texts else None
 
     def _ready(self, known: PublicItems | None) -> Plan:
         """The plan of every period with what this one leaves out at hand.

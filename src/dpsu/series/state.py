@@ -16,13 +16,19 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsu.engines.found import Found
 from dpsu.errors import BudgetError, OutputError, ParameterError
 from dpsu.plans.plan import Plan
 from dpsu.results import Release, Run
-from dpsu.runtime.writing import claim, claimed_by_somebody, write_text, write_whole
+from dpsu.runtime.writing import (
+    claim,
+    claimed_by_somebody,
+    sync_folder,
+    write_text,
+    write_whole,
+)
 from dpsu.series.terms import Terms
 
 if TYPE_CHECKING:
@@ -76,6 +82,8 @@ class State:
         except OSError as error:
             raise OutputError(f"cannot make {str(self.path)!r}: {error.strerror}") from None
         write_text(self.path / TERMS, f"{terms.to_json()}\n")
+        # Without its name the whole series would be gone, and what it spent with it.
+        sync_folder(self.path.parent)
 
     def terms(self) -> Terms:
         """What was fixed at the start, checked."""
@@ -114,6 +122,13 @@ class State:
                 f"series {str(self.path)!r} is damaged: it has items of a period that was never "
                 "begun; files were removed or added by hand"
             )
+        for number in range(1, count + 1):
+            plan_hash = self._noted(number).get("plan_hash", terms.plan.hash)
+            if plan_hash != terms.plan.hash:
+                raise ParameterError(
+                    f"series {str(self.path)!r} is damaged: period {number} was begun by another "
+                    "plan than the one on record; files were changed by hand"
+                )
         return count
 
     def period(self, number: int) -> Period:
@@ -123,18 +138,21 @@ class State:
         running = claimed_by_somebody(self._file(number, BEGUN))
         return Period(number, RUNNING if running else UNFINISHED, self._run(number), None)
 
-    def begin(self, number: int, run: Run) -> BinaryIO:
+    def begin(self, number: int, run: Run, plan_hash: str) -> BinaryIO:
         """Spend a period, on disk, before anything is read; it runs until the result is closed."""
+        noted = vars(run) | {"plan_hash": plan_hash}
         try:
-            return claim(self._file(number, BEGUN), f"{json.dumps(vars(run))}\n")
+            return claim(self._file(number, BEGUN), f"{json.dumps(noted)}\n")
         except FileExistsError:
             raise ParameterError(
                 f"another process began period {number} of {str(self.path)!r} meanwhile; nothing "
                 "was read. Try again when it has ended"
             ) from None
         except OSError as error:
+            there = self._file(number, BEGUN).exists()
             raise OutputError(
-                f"cannot note in {str(self.path)!r} that period {number} begins: {error.strerror}"
+                f"cannot note in {str(self.path)!r} that period {number} begins: {error.strerror}; "
+                f"nothing was read, and the period is {'spent all the same' if there else 'left'}"
             ) from None
 
     def finish(self, number: int, found: Found) -> None:
@@ -152,11 +170,20 @@ class State:
     def _size(self, number: int) -> int:
         return len(kept(self._file(number, ITEMS)).items)
 
-    def _run(self, number: int) -> Run | None:
+    def _noted(self, number: int) -> dict[str, Any]:
+        """What was noted when a period began; the file alone says that it is spent."""
         try:
-            return Run(**json.loads(self._file(number, BEGUN).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            # Killed before it was written: the file alone says that the period is spent.
+            found = json.loads(self._file(number, BEGUN).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _run(self, number: int) -> Run | None:
+        noted = self._noted(number)
+        noted.pop("plan_hash", None)
+        try:
+            return Run(**noted)
+        except TypeError:
             return None
 
 
