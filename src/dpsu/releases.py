@@ -47,7 +47,6 @@ def release(
     memory_limit: int | str | None = None,
     progress: bool | Stages | None = None,
     ledger: Spending | None = None,
-    once: str | None = None,
 ) -> Release:
     """Release as many items of the users' union as differential privacy allows.
 
@@ -94,11 +93,8 @@ def release(
     ledger : optional
         Where the release is charged before anything is read, and refused if the budget does not
         allow it: ``dpsu.Ledger("ledger.db").dataset("visits", budget=(3, 1e-5))``. A release that
-        fails later is charged all the same.
-    once : str, optional
-        A name under which this dataset of the ledger is released once, for jobs that may run twice:
-        if it was, what was released then is returned, and nothing is read or charged. Refused if
-        it was by another plan, or if it failed after it was charged.
+        fails later is charged all the same. With ``dataset("visits", once="week 10")`` a job that
+        runs twice gets what it released the first time.
 
     Returns
     -------
@@ -136,7 +132,7 @@ def release(
     from dpsu.inputs.reading import Source, refuse_same_object
     from dpsu.runtime.memory import Memory, parse_size
 
-    spending = Spending.of(ledger)
+    spending = Spending.of(ledger, may_be_named=True)
     flag("strict", strict)
     memory = Memory(parse_size(memory_limit))
     shown = stages(progress)
@@ -156,7 +152,7 @@ def release(
     )
     source = Source(data, plan.user, plan.item, format, strict)
     source.refuse_public(plan.knowledge.paths)
-    kept = None if once is None else Once(once, spending, plan)
+    kept = None if spending.once is None else Once(spending.once, spending, plan)
     stored = None if kept is None else kept.stored()
     if stored is not None:
         return stored

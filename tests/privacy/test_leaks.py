@@ -45,7 +45,7 @@ def broken_forms() -> dict[str, Any]:
         "mixed items": [*rows(), (f"{MARK}-user-1", 5.5)],
         "mixed users": [*rows(), ([MARK], f"{MARK}-item-1")],
         "floats": pa.table({"user": users, "item": [0.25 + k for k in range(len(items))]}),
-        "nested": pa.table({"user": users, "item": [{MARK: i} for i in items]}),
+        "nested": pa.table({"user": users, "item": [{MARK: [i]} for i in items]}),
         "fields": pa.table({"user": users, "item": [{MARK: {MARK: 0.5}} for i in items]}),
         "objects": [*rows(), (f"{MARK}-user-1", {MARK: MARK})],
         "polars lists": pl.DataFrame({"user": users, "item": pl.Series([[[i]] for i in items])}),

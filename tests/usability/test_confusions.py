@@ -219,13 +219,17 @@ def test_lists_are_never_taken_for_users_in_silence() -> None:
 def test_a_mapping_of_columns_is_a_table() -> None:
     """And no mapping of two users who are called as the columns are."""
     columns = FRAME.to_dict("list")
+    named: dict[str, Any] = {"user": "user", "item": "item"}
     kinds: list[Callable[[Any], Any]] = [list, tuple, np.array, pa.array, pd.Series, pl.Series]
     for made in kinds:
         data = {name: made(cells) for name, cells in columns.items()}
-        assert dpsu.release(data | {"other": [1]}, **PROMISE).items == ("bread", "milk")
-    refused(lambda: dpsu.release({"user": ["u"], "item": {"a"}}, **PROMISE), "a set, and no column")
+        released = dpsu.release(data | {"other": [1]}, **named, **PROMISE)
+        assert released.items == ("bread", "milk")
+    refused(lambda: dpsu.release(columns, **PROMISE), "may be names of columns, or users")
+    odd = {"user": ["u"], "item": {"a"}}
+    refused(lambda: dpsu.release(odd, **named, **PROMISE), "a set, and no column")
     refused(
-        lambda: dpsu.release(columns | {"item": ["a"]}, **PROMISE),
+        lambda: dpsu.release(columns | {"item": ["a"]}, **named, **PROMISE),
         "different lengths",
         kind=dpsu.DataError,
     )

@@ -65,7 +65,8 @@ def release_command(
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
         if engine == "spark":
             return release_on_spark(files, made, options | {"ledger": spending})
-        found = dpsu.release(data, progress=progress, ledger=spending, once=once, **made, **options)
+        spending.once = once
+        found = dpsu.release(data, progress=progress, ledger=spending, **made, **options)
         if once is not None and not spending.unfinished and not places.quiet:
             to_stderr(f"note: {once} was released {found.run.time}; nothing was read or charged")
         return found

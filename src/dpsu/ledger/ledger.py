@@ -121,7 +121,13 @@ class Ledger:
         """Hash of the newest entry, and with it of all: keep it where the file is not."""
         return self.read().head
 
-    def dataset(self, name: str, *, budget: tuple[float, float] | None = None) -> Spending:
+    def dataset(
+        self,
+        name: str,
+        *,
+        budget: tuple[float, float] | None = None,
+        once: str | None = None,
+    ) -> Spending:
         """What releases of the same people are charged to: ``dpsu.release(..., ledger=this)``.
 
         As a context it marks them as done when it is left, and otherwise when they return.
@@ -133,10 +139,14 @@ class Ledger:
         budget : (float, float), optional
             Epsilon and delta for all of them. Needed for a dataset that is new to the ledger, and
             refused if it differs from the one on record.
+        once : str, optional
+            A name under which one release of the dataset is made, for jobs that may run twice: if
+            it was, :func:`dpsu.release` returns what was released then, and nothing is read or
+            charged. Refused if that was by another plan, or if it failed after it was charged.
         """
         from dpsu.ledger.spending import Spending
 
-        return Spending(self, _name(name), _budget(budget))
+        return Spending(self, _name(name), _budget(budget), once)
 
     def datasets(self) -> list[str]:
         """Names of all datasets, sorted."""

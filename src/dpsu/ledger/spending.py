@@ -27,8 +27,16 @@ class Spending:
     :meth:`charged`, before anything is read.
     """
 
-    def __init__(self, ledger: Ledger | None, dataset: str | None, budget: Privacy | None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger | None,
+        dataset: str | None,
+        budget: Privacy | None,
+        once: str | None = None,
+    ) -> None:
         self._ledger, self.dataset, self._budget = ledger, dataset, budget
+        # The name under which one release is made and kept; see `dpsu.series.once`.
+        self.once = once
         self._open: list[int] = []
         self._unmarked = False
         self._kept_open = False
@@ -55,11 +63,18 @@ class Spending:
         return f"<Spending of {self.dataset!r}{shown} in {self._ledger!r}>"
 
     @classmethod
-    def of(cls, ledger: Any) -> Spending:
-        """What the argument of a release means; without a ledger nothing is recorded."""
+    def of(cls, ledger: Any, *, may_be_named: bool = False) -> Spending:
+        """What the argument of a release means; without a ledger nothing is recorded.
+
+        `may_be_named` says that the caller keeps releases that have a name.
+        """
         if ledger is None:
             return cls(None, None, None)
         if isinstance(ledger, Spending):
+            if ledger.once is not None and not may_be_named:
+                raise ParameterError(
+                    "{once} is for dpsu.release and `dpsu release`; drop it", once=ledger.once
+                )
             return ledger
         raise ParameterError(
             "a ledger needs the name under which releases add up: "

@@ -12,6 +12,7 @@ import pytest
 
 import dpsu
 from dpsu.ledger.ledger import Ledger
+from dpsu.ledger.spending import Spending
 from dpsu.runtime.writing import claim
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
@@ -25,6 +26,12 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.db")
 
 
+def named(spending: Spending, once: str) -> Spending:
+    """The same dataset of a ledger, under a name."""
+    spending.once = once
+    return spending
+
+
 def states(ledger: Ledger) -> list[str]:
     return [each.state for each in ledger.account("visits").releases]
 
@@ -34,7 +41,7 @@ def test_a_second_run_returns_the_first_and_spends_nothing(ledger: Ledger, mecha
     def job(data: Any) -> dpsu.Release:
         dataset = ledger.dataset("visits", budget=BUDGET)
         return dpsu.release(
-            data, **(PLAN | {"mechanism": mechanism}), counts=True, ledger=dataset, once="monday"
+            data, **(PLAN | {"mechanism": mechanism}), counts=True, ledger=named(dataset, "monday")
         )
 
     first = job(VISITS)
@@ -54,20 +61,20 @@ def unread() -> Iterator[tuple[str, str]]:
 def test_names_and_datasets_are_apart(ledger: Ledger) -> None:
     for dataset, name in (("visits", "monday"), ("visits", "tuesday"), ("other", "monday")):
         spending = ledger.dataset(dataset, budget=BUDGET)
-        dpsu.release(VISITS, **PLAN, ledger=spending, once=name)
+        dpsu.release(VISITS, **PLAN, ledger=named(spending, name))
     assert states(ledger) == ["done", "done"]
     assert len(ledger.account("other").releases) == 1
 
 
 def test_another_plan_is_refused(ledger: Ledger) -> None:
     dataset = ledger.dataset("visits", budget=BUDGET)
-    dpsu.release(VISITS, **PLAN, ledger=dataset, once="monday")
+    dpsu.release(VISITS, **PLAN, ledger=named(dataset, "monday"))
     with pytest.raises(dpsu.ParameterError, match="once='monday' was released by another plan"):
-        dpsu.release(unread(), **(PLAN | {"epsilon": 0.5}), ledger=dataset, once="monday")
+        dpsu.release(unread(), **(PLAN | {"epsilon": 0.5}), ledger=named(dataset, "monday"))
     (begun,) = ledger.path.with_name("ledger.db.once").glob("*-begun.json")
     begun.write_text("")
     with pytest.raises(dpsu.ParameterError, match="another plan"):
-        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
     assert states(ledger) == ["done"]
 
 
@@ -78,9 +85,9 @@ def test_what_failed_is_spent(ledger: Ledger) -> None:
 
     dataset = ledger.dataset("visits", budget=BUDGET)
     with pytest.raises(ZeroDivisionError):
-        dpsu.release(rows(), **PLAN, ledger=dataset, once="monday")
+        dpsu.release(rows(), **PLAN, ledger=named(dataset, "monday"))
     with pytest.raises(dpsu.BudgetError, match="another name spends again"):
-        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
     assert states(ledger) == ["unfinished"]
 
 
@@ -88,28 +95,28 @@ def test_two_processes_do_not_spend_one_name(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = ledger.dataset("visits", budget=BUDGET)
-    dpsu.release(VISITS, **PLAN, ledger=dataset, once="monday")
+    dpsu.release(VISITS, **PLAN, ledger=named(dataset, "monday"))
     for file in ledger.path.with_name("ledger.db.once").iterdir():
         file.unlink()
         begun = file.with_name(file.name.replace("items.parquet", "begun.json"))
     with claim(begun, ""), pytest.raises(dpsu.ParameterError, match="is running in another"):
-        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
     monkeypatch.setattr("dpsu.series.once.Once.stored", lambda self: None)
     with pytest.raises(dpsu.ParameterError, match="another process began once='monday'"):
-        dpsu.release(unread(), **PLAN, ledger=dataset, once="monday")
+        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
     assert states(ledger) == ["done", "void"]
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "x" * 81, "a b", 7, "a\n"])
 def test_what_is_no_name_is_refused(ledger: Ledger, name: Any) -> None:
     with pytest.raises(dpsu.ParameterError, match="once"):
-        dpsu.release(VISITS, **PLAN, ledger=ledger.dataset("visits", budget=BUDGET), once=name)
+        dpsu.release(VISITS, **PLAN, ledger=ledger.dataset("visits", budget=BUDGET, once=name))
     assert not ledger.path.exists()
 
 
 def test_it_needs_a_ledger() -> None:
     with pytest.raises(dpsu.ParameterError, match="needs a ledger"):
-        dpsu.release(VISITS, **PLAN, once="monday")
+        dpsu.release(VISITS, **PLAN, ledger=named(Spending.of(None), "monday"))
 
 
 def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
@@ -148,7 +155,15 @@ def test_what_is_returned_again_has_the_types_that_it_had(tmp_path: Path) -> Non
     table = pa.table({"user": list(range(800)), "country": ["fr"] * 800, "day": days})
     spending = dpsu.Ledger(tmp_path / "ledger.db").dataset("visits", budget=(3, 1e-5))
     plan = dpsu.plan(epsilon=2, delta=1e-6, item=["country", "day"], mechanism="sieve")
-    first, second = (dpsu.release(table, plan, ledger=spending, once="monday") for _ in range(2))
+    first, second = (dpsu.release(table, plan, ledger=named(spending, "monday")) for _ in range(2))
     assert first.items == (("fr", datetime.date(2024, 2, 29)),)
     assert second == first
     assert second.to_arrow().equals(first.to_arrow())
+
+
+def test_doors_that_keep_nothing_take_no_name(ledger: Ledger) -> None:
+    dataset = ledger.dataset("visits", budget=BUDGET, once="monday")
+    plan = dpsu.plan(**PLAN)
+    with pytest.raises(dpsu.ParameterError, match="once='monday' is for"):
+        dpsu.select(VISITS, [plan], ledger=dataset)
+    assert not ledger.path.exists()

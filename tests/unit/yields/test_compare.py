@@ -167,7 +167,7 @@ def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
     [
         [[f"{MARK}-1", f"{MARK}-2"], (f"{MARK}-1", 5)],
         [(f"{MARK}-1", f"{MARK}-2", f"{MARK}-3")],
-        pa.table({"user": [f"{MARK}"], "item": [{MARK: MARK}]}),
+        pa.table({"user": [f"{MARK}"], "item": [{MARK: [MARK]}]}),
         pa.table({MARK: [1], f"{MARK}2": [2]}),
         [f"{MARK}-text"],
         {f"{MARK}-user": f"{MARK}-item"},
