@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -146,6 +147,9 @@ def test_days_do_not_wrap() -> None:
 
 
 @pytest.mark.parametrize("cell", ["'12:00:00+01'::timetz", "1::uhugeint"])
-def test_types_that_arrow_hides_are_refused(cell: str) -> None:
-    with pytest.raises(dpsu.DataError, match="which Arrow does not have; cast it to text"):
-        dpsu.release(duckdb.sql(f'select 1 as "user", {cell} as item'), **SURE)
+def test_types_that_arrow_hides_are_refused(cell: str, tmp_path: Path) -> None:
+    query = f'select 1 as "user", {cell} as item'
+    duckdb.connect(tmp_path / "shop.db").close()
+    for data in (duckdb.sql(query), dpsu.Query(f"duckdb:{tmp_path / 'shop.db'}", query)):
+        with pytest.raises(dpsu.DataError, match="which Arrow does not have; cast it to text"):
+            dpsu.release(data, **SURE)

@@ -83,6 +83,16 @@ def parts_of(column: Column, type_: pa.DataType) -> list[Typed]:
     return [part for inner in named for part in parts_of(*inner)]
 
 
+def refuse_equal_names(parts: Sequence[Typed]) -> None:
+    """Refuse columns of which a result would show one only."""
+    if len({column.released_as for column, _ in parts}) < len(parts):
+        names = ", ".join(dict.fromkeys(column.name for column, _ in parts))
+        raise DataError(
+            f"columns of {names!r} would have equal names in the result, such as a field of a "
+            "struct and a column that is called like it; rename one of them"
+        )
+
+
 def is_plain(parts: Sequence[Typed]) -> bool:
     """Whether cells are ids as they are: those of one column of text or integers."""
     return len(parts) == 1 and not parts[0][0].is_spelled(parts[0][1])

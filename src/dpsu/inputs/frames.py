@@ -81,7 +81,8 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
         schema = without_values(lambda: nw.from_native(data).collect_schema(), _broken(data))
         existing = schema.names()
     names = [column.name for column in columns]
-    _refuse_what_arrow_hides(data, names)
+    if type(data).__name__ == "DuckDBPyRelation":
+        refuse_what_arrow_hides(data, names)
     _refuse_index(data, [name for name in names if name not in existing])
     pick(names, existing, options=[column.option for column in columns])
     if schema is None:
@@ -93,11 +94,9 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
     return names
 
 
-def _refuse_what_arrow_hides(data: Any, names: list[str]) -> None:
+def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
     """Refuse types of DuckDB that come as others, in which two different cells may be one."""
-    if type(data).__name__ != "DuckDBPyRelation":
-        return
-    for name, type_ in zip(data.columns, map(str, data.types), strict=True):
+    for name, type_ in zip(relation.columns, map(str, relation.types), strict=True):
         if name in names and type_ in HIDDEN:
             raise DataError(
                 f"column {name!r} has type {type_}, which Arrow does not have; cast it to text: "

@@ -20,6 +20,7 @@ from dpsu.contributions.codecs import (
     is_list,
     is_plain,
     parts_of,
+    refuse_equal_names,
     without_views,
 )
 from dpsu.contributions.id_columns import Column
@@ -120,11 +121,7 @@ def _typed(columns: Sequence[Column], schema: pa.Schema) -> list[Typed]:
         )
     found = [parts_of(column, type_) for column, type_ in zip(columns, types, strict=True)]
     parts = [part for each in found for part in each]
-    if len({column.released_as for column, _ in parts}) < len(parts):
-        raise DataError(
-            f"columns of {label(columns)!r} would have equal names in the result, such as a field "
-            "of a struct and a column that is called like it; rename one of them"
-        )
+    refuse_equal_names(parts)
     return parts
 
 

@@ -186,6 +186,8 @@ def _open_duckdb(
 ) -> Callable[[], Any]:
     import duckdb
 
+    from dpsu.inputs.frames import refuse_what_arrow_hides
+
     file = query.source.removeprefix(DUCKDB)
     connection = _explained(
         # Without a folder for temporary files, no data is written to disk.
@@ -216,6 +218,7 @@ def _open_duckdb(
 
     relation = _explained(lambda: connection.sql(query.query), explain)
     names = _pick(columns, relation.columns)
+    refuse_what_arrow_hides(relation, names)
 
     def read(rows: str) -> Any:
         wanted = connection.sql(f"SELECT {_quoted(names)} FROM {rows}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from dpsu.errors import ParameterError, shown
+from dpsu.errors import ParameterError
 from dpsu.ledger.accounting import Cost
+from dpsu.ledger.prices import price
 from dpsu.ledger.records import ELSEWHERE, LONGEST_NAME, facts_of
-from dpsu.privacy.guarantee import SMALLEST_DELTA, Privacy
+from dpsu.privacy.guarantee import SMALLEST_DELTA
 
 LONGEST = LONGEST_NAME // 2
 
@@ -22,15 +23,9 @@ def charge_elsewhere(what: str, cost: tuple[float, float]) -> tuple[Cost, dict[s
         raise ParameterError(
             f"{{add}} must say what is paid for, in 1 to {LONGEST} printable characters", add=...
         )
-    if not isinstance(cost, (tuple, list)) or len(cost) != 2:
-        raise ParameterError("{cost} must be two numbers, epsilon and delta", cost=...)
-    epsilon, delta = cost
-    pure = type(delta) in (int, float) and delta == 0
-    try:
-        price = Cost(Privacy(epsilon, SMALLEST_DELTA if pure else delta))
-    except ParameterError as error:
-        told = error.message
-        for name, value in error.options.items():
-            told = told.replace(f"{{{name}}}", f"its {name} {shown(value)}")
-        raise ParameterError(f"{{cost}}: {told}", cost=...) from None
-    return price, facts_of(price, uuid.uuid4().hex, None, f"{ELSEWHERE}{what}")
+    if isinstance(cost, (tuple, list)) and len(cost) == 2:
+        epsilon, delta = cost
+        pure = type(delta) in (int, float) and delta == 0
+        cost = (epsilon, SMALLEST_DELTA if pure else delta)
+    charged = Cost(price("cost", cost))
+    return charged, facts_of(charged, uuid.uuid4().hex, None, f"{ELSEWHERE}{what}")

@@ -24,9 +24,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import BudgetError, LedgerError, ParameterError, shown
-from dpsu.ledger.accounting import Amount, Cost, delta_text, total
+from dpsu.errors import BudgetError, LedgerError, ParameterError
+from dpsu.ledger.accounting import Cost, total
 from dpsu.ledger.elsewhere import charge_elsewhere
+from dpsu.ledger.prices import price
 from dpsu.ledger.records import (
     BUDGET,
     CHARGE,
@@ -37,14 +38,13 @@ from dpsu.ledger.records import (
     Book,
     content_of,
 )
-from dpsu.ledger.ways_out import room_by_sieve
+from dpsu.ledger.ways_out import change_budget, refusal, told
 from dpsu.privacy.guarantee import Privacy
 
 if TYPE_CHECKING:
     from dpsu.ledger.spending import Spending
 
 SECONDS_TO_WAIT = 60.0
-TWO_NUMBERS = "{budget} must be two numbers, epsilon and delta"
 # What the budget is called where it is changed.
 SETTING = {"budget": "set_budget"}
 APPLICATION = 0x64707375  # "dpsu"
@@ -182,9 +182,7 @@ class Ledger:
 
         A budget below what is spent lets nothing further happen, and takes nothing back.
         """
-        name, chosen = _name(dataset), _budget(budget, SETTING)
-        if chosen is None:
-            raise ParameterError(TWO_NUMBERS, SETTING, budget=...)
+        name, chosen = _name(dataset), price("budget", budget, SETTING)
         with self._transaction(write=True) as (connection, book):
             book.account(name)
             _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
@@ -224,8 +222,8 @@ class Ledger:
         2.0
         >>> folder.cleanup()
         """
-        price, facts = charge_elsewhere(what, cost)
-        number = self.charge(_name(dataset), _budget(budget), price, facts)
+        charged, facts = charge_elsewhere(what, cost)
+        number = self.charge(_name(dataset), _budget(budget), charged, facts)
         self._close(number, DONE)
         return number
 
@@ -240,11 +238,11 @@ class Ledger:
             if budget not in (None, known.budget):
                 raise ParameterError(
                     f"{{budget}} is not the one on record for {dataset!r}, which is "
-                    f"{_told(known.budget)}; drop it, or {_change(self.path, dataset)}",
+                    f"{told(known.budget)}; drop it, or {change_budget(self.path, dataset)}",
                     budget=...,
                 )
             if not total([*known.costs, cost]).within(known.budget):
-                raise BudgetError(_refusal(known, cost, facts["mechanism"], self.path))
+                raise BudgetError(refusal(known, cost, facts["mechanism"], self.path))
             return _append(connection, book, content_of(CHARGE, dataset, **facts))
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
@@ -368,35 +366,6 @@ def _file(path: str | os.PathLike[str]) -> Path:
         raise ParameterError(f"ledger {name!r} is not a valid file name") from None
 
 
-def _refusal(account: Account, cost: Cost, mechanism: str, path: Path) -> str:
-    spent, budget, left = account.spent.sums, account.budget, account.left.sums
-    together, instead = total([*account.costs, cost]), room_by_sieve(account, cost, mechanism)
-    delta = float(together.gaussian_delta(budget.epsilon))
-    room = "the Gaussian account has no room either"
-    if delta < 1.0:
-        room = f"at epsilon {budget.epsilon:g} delta would be {delta:.3g} by Gaussian composition"
-    smaller = "" if left.epsilon <= 0.0 or left.delta <= 0.0 else "Give a smaller epsilon and delta"
-    more = f"{_change(path, account.dataset)}, if more may be spent on these people"
-    return (
-        f"this costs {_told(cost.privacy)}, and of the budget {_told(budget)} of "
-        f"{account.dataset!r} {_told(spent)} is spent and {_told(left)} left by sums; {room}. "
-        f"Nothing was read or charged. {instead}{smaller + ', or ' if smaller else 'To go on, '}"
-        f"{more}"
-    )
-
-
-def _change(path: Path, dataset: str) -> str:
-    """How to change a budget, wherever somebody is."""
-    return (
-        f"change the budget: dpsu ledger {str(path)!r} --dataset {dataset!r} --set-budget E,D, or "
-        "Ledger.set_budget in Python"
-    )
-
-
-def _told(privacy: Privacy | Amount) -> str:
-    return f"({privacy.epsilon:g}, {delta_text(privacy.delta)})"
-
-
 def _trouble(error: sqlite3.Error) -> str:
     if "locked" in str(error):
         return f"somebody else has kept it locked for {SECONDS_TO_WAIT:g} seconds"
@@ -424,18 +393,7 @@ def _name(dataset: str) -> str:
 def _budget(
     budget: tuple[float, float] | None, flags: dict[str, str] | None = None
 ) -> Privacy | None:
-    if budget is None:
-        return None
-    if not isinstance(budget, (tuple, list)) or len(budget) != 2:
-        raise ParameterError(TWO_NUMBERS, flags, budget=...)
-    try:
-        return Privacy(*budget)
-    except ParameterError as error:
-        # Epsilon and delta of a budget have no options of their own.
-        told = error.message
-        for name, value in error.options.items():
-            told = told.replace(f"{{{name}}}", f"its {name} {shown(value)}")
-        raise ParameterError(f"{{budget}}: {told}", flags, budget=...) from None
+    return None if budget is None else price("budget", budget, flags)
 
 
 def _statements(script: str) -> Iterator[str]:

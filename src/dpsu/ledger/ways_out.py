@@ -1,20 +1,53 @@
-"""What a release that is refused could do instead."""
+"""What a release that the budget does not allow is told, and what it could do instead."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsu.inputs.columns import Items
-from dpsu.ledger.accounting import Cost, total
+from dpsu.ledger.accounting import Amount, Cost, delta_text, total
 from dpsu.ledger.records import ELSEWHERE, VOID
 from dpsu.plans.mechanisms import Sieve
+from dpsu.privacy.guarantee import Privacy
 
 if TYPE_CHECKING:
     from dpsu.ledger.records import Account
 
 
-def room_by_sieve(account: Account, cost: Cost, mechanism: str) -> str:
+def refusal(account: Account, cost: Cost, mechanism: str, path: Path) -> str:
+    """Why a release is refused, and what to do about it."""
+    spent, budget, left = account.spent.sums, account.budget, account.left.sums
+    together, instead = total([*account.costs, cost]), _room_by_sieve(account, cost, mechanism)
+    delta = float(together.gaussian_delta(budget.epsilon))
+    room = "the Gaussian account has no room either"
+    if delta < 1.0:
+        room = f"at epsilon {budget.epsilon:g} delta would be {delta:.3g} by Gaussian composition"
+    smaller = "" if left.epsilon <= 0.0 or left.delta <= 0.0 else "Give a smaller epsilon and delta"
+    more = f"{change_budget(path, account.dataset)}, if more may be spent on these people"
+    return (
+        f"this costs {told(cost.privacy)}, and of the budget {told(budget)} of "
+        f"{account.dataset!r} {told(spent)} is spent and {told(left)} left by sums; {room}. "
+        f"Nothing was read or charged. {instead}{smaller + ', or ' if smaller else 'To go on, '}"
+        f"{more}"
+    )
+
+
+def change_budget(path: Path, dataset: str) -> str:
+    """How to change a budget, wherever somebody is."""
+    return (
+        f"change the budget: dpsu ledger {str(path)!r} --dataset {dataset!r} --set-budget E,D, or "
+        "Ledger.set_budget in Python"
+    )
+
+
+def told(privacy: Privacy | Amount) -> str:
+    """Epsilon and delta as a pair."""
+    return f"({privacy.epsilon:g}, {delta_text(privacy.delta)})"
+
+
+def _room_by_sieve(account: Account, cost: Cost, mechanism: str) -> str:
     """The way out for a release that has no Gaussian account, if sieve has room in it.
 
     Or what would have been one, where earlier releases without such an account leave no room.

@@ -55,7 +55,7 @@ class Once:
             noted = json.loads(self._begun.read_text(encoding="utf-8"))
             planned, run = noted["plan_hash"], Run(**noted["run"])
         except (OSError, ValueError, TypeError, KeyError):
-            # Killed before it was written: the file alone says that the name is spent.
+            # Changed by hand: the file alone says that the name is spent.
             planned, run = None, None
         done = self._items.exists()
         if planned != self._plan.hash and (done or planned is not None):

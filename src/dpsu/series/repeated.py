@@ -319,15 +319,12 @@ def _type(values: pa.Array) -> str | None:
     """The type of items by the name that it has as an option."""
     import pyarrow as pa
 
+    from dpsu.contributions.id_types import INTEGER_TYPE, TEXT_TYPE
+    from dpsu.contributions.ids import is_text
+
     if pa.types.is_integer(values.type):
-        return "integer"
-    return "text" if pa.types.is_string(values.type) or _large(values.type) else None
-
-
-def _large(type_: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_large_string(type_))
+        return INTEGER_TYPE
+    return TEXT_TYPE if is_text(values.type) else None
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:

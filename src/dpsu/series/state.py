@@ -53,7 +53,7 @@ class Period:
         "done"; "running", as far as this machine knows; or "unfinished": it failed or was killed,
         and is spent.
     run : Run or None
-        Its random id and when it began; None if it was killed while it noted that.
+        Its random id and when it began; None if that file was changed by hand.
     released : int or None
         How many items it released; None if it is not done.
     """

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsu.contributions.codecs import Codec, Keys
+from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import COLUMNS
@@ -164,8 +164,9 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
         option: [part for part in columns_of if part.column.option == option]
         for option in ("user", "item")
     }
-    keys = Keys()
-    keys.note([(part.column, part.arrow) for part in found["item"]])
+    keys, typed = Keys(), [(part.column, part.arrow) for part in found["item"]]
+    refuse_equal_names(typed)
+    keys.note(typed)
     if public is not None:
         public.refuse_other_than(keys.codec)
     ids = [key_of(found[option]).alias(option) for option in ("user", "item")]
