@@ -118,6 +118,8 @@ class Audit:
             named.append(f"max items {self.plan.max_items}")
         if getattr(mechanism, "passes", 1) != 1:
             named.append(f"passes {getattr(mechanism, 'passes', 1)}")
+        if self.plan.user.ids_per_person > 1:
+            named.append(f"{self.plan.user.ids_per_person} ids per person")
         return f"{', '.join(named)}: {'pass' if self.passed else 'FAIL'}"
 
     def __repr__(self) -> str:
@@ -143,14 +145,15 @@ class Audit:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A small database: users as lists of small item numbers; the first user is the one in doubt.
+    """A small database: users as lists of small item numbers; the first is the person in doubt.
 
-    Items from `first_novel` on are held by that user alone.
+    That person is the first `ids` users. Items from `first_novel` on are held by nobody else.
     """
 
     name: str
     users: tuple[tuple[int, ...], ...]
     first_novel: int
+    ids: int = 1
 
 
 @kind_keywords
@@ -261,24 +264,36 @@ def _findings(plan: Plan, trials: int, error: float, tell: Steps) -> list[Findin
 
 def _scenarios(chosen: Plan) -> list[Scenario]:
     """Canaries, an item near the threshold, one user with everything, and displaced budgets."""
-    limit = min(chosen.max_items or 12, 12)
+    limit, ids = min(chosen.max_items or 12, 12), chosen.user.ids_per_person
     found = [
-        Scenario(f"canary, {t} item{'s' * (t > 1)}", (tuple(range(t)),), 0)
+        Scenario(f"canary, {t} item{'s' * (t > 1)}", _with_own_items(ids, t), 0, ids)
         for t in sorted({1, 2, limit, 12})
     ]
     # Beyond the cutoff a further holder changes nothing.
     most = 400 if chosen.cutoff is None else min(400, math.ceil(chosen.cutoff) + 1)
     holders = [h for h in range(2, most) if 0.02 < _shown(chosen, h) < 0.98]
     for h in sorted({holders[0], holders[len(holders) // 2], holders[-1]}) if holders else []:
-        found.append(Scenario(f"an item of {h} users", ((0,),) * h, 1))
+        held = max(h, ids + 1)
+        found.append(Scenario(f"an item of {held} users", ((0,),) * held, 1, ids))
     middle = holders[len(holders) // 2] if holders else 2
     shared = max(1, limit // 2)
-    others = tuple((item,) for item in range(shared) for _ in range(middle - 1))
-    found.append(Scenario(f"one user, {limit} items", (tuple(range(limit)), *others), shared))
+    others = tuple((item,) for item in range(shared) for _ in range(max(1, middle - ids)))
+    all_items = (tuple(range(limit)),) * ids
+    found.append(Scenario(f"one user, {limit} items", (*all_items, *others), shared, ids))
     full = max(2, math.ceil(chosen.cutoff or middle))
     chain = tuple((0, 1 + follower) for follower in range(full + 2))
-    found.append(Scenario("displaced budgets", ((0,), *chain[: ITEMS_PER_COPY - 2]), 63))
+    chain = chain[: ITEMS_PER_COPY - 2]
+    found.append(Scenario("displaced budgets", (*((0,),) * ids, *chain), 63, ids))
     return found
+
+
+def _with_own_items(ids: int, size: int) -> tuple[tuple[int, ...], ...]:
+    """The ids of a person, each with items of its own as far as a copy has so many."""
+    room = ITEMS_PER_COPY - 1
+    return tuple(
+        tuple(sorted({place % room for place in range(each * size, (each + 1) * size)}))
+        for each in range(ids)
+    )
 
 
 def audit_prior() -> Any:
@@ -300,8 +315,8 @@ def _shown(chosen: Plan, holders: int) -> float:
 
 
 def _copies(scenario: Scenario) -> tuple[pa.Table, pa.Table]:
-    """Many copies of a scenario with its first user, and as many without."""
-    return _table(scenario.users, 0), _table(scenario.users, 1)
+    """Many copies of a scenario with its first person, and as many without."""
+    return _table(scenario.users, 0), _table(scenario.users, scenario.ids)
 
 
 def _table(users: tuple[tuple[int, ...], ...], skipped: int) -> pa.Table:

@@ -153,6 +153,13 @@ def select(
     first, item = _alike(candidates)
     repeated = repetition(first.privacy, expected_runs)
     part = None if tune_fraction is None else number("tune_fraction", tune_fraction, 0.001, 0.9)
+    if part is not None and first.user.ids_per_person > 1:
+        raise ParameterError(
+            "{tune_fraction} divides users by their ids, and a person with several of them would "
+            "be in both parts; drop it, or {ids_per_person}",
+            tune_fraction=part,
+            ids_per_person=first.user.ids_per_person,
+        )
     cost = Selected(
         len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta, part,
         # One candidate without a guarantee leaves none to the whole, whichever of them wins.

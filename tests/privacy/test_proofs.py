@@ -37,6 +37,7 @@ PROVED = [
     "plans/mechanisms/bits", "plans/mechanisms/reroute", "plans/mechanisms/sieve",
     "plans/mechanisms/sips",
     "plans/mechanisms/weighted",
+    "privacy/several_ids",
     "privacy/shifts",
     "kernels/bit_curves", "kernels/bits", "kernels/gaussians", "kernels/grouping",
     "kernels/rounds",

@@ -223,9 +223,9 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
     data = {str(u): ["a"] for u in range(50)}
     asked: list[Any] = []
 
-    def watched(counted: Any, key: Any, epsilon: float) -> Any:
+    def watched(counted: Any, key: Any, epsilon: float, ids: int) -> Any:
         asked.append(epsilon)
-        return estimate(counted, key, epsilon)
+        return estimate(counted, key, epsilon, ids)
 
     monkeypatch.setattr("dpsu.engines.local.estimate", watched)
     dpsu.release(data, epsilon=short[0], delta=short[1], mechanism=dpsu.Auto(budget=0.5))  # type: ignore[arg-type]

@@ -61,7 +61,9 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
         )
         sizes = np.zeros(CLASSES, np.int64)
         np.add.at(sizes, counted["class"].to_numpy(), counted["number"].to_numpy())
-        hints = estimate(sizes, job.key, job.plan.selection.epsilon)
+        hints = estimate(
+            sizes, job.key, job.plan.selection.epsilon, job.plan.privacy.ids_per_person
+        )
         job = replace(job, plan=job.plan.chosen(hints))
     conversation = conversation_of(job.plan)
     if conversation is None:

@@ -73,7 +73,9 @@ def lowered(sieve: SieveRounds, fraction_bits: int | None = None, part: float = 
         for phase in sieve.phases
     )
     bits = sieve.fraction_bits if fraction_bits is None else fraction_bits
-    return Lowered(sieve.sigma, bits, phases, sieve.account, sieve.steering, sieve)
+    return Lowered(
+        sieve.sigma, bits, phases, sieve.account, sieve.steering, sieve.ids, honest=sieve
+    )
 
 
 def honest_one(sieve: SieveRounds) -> SieveRounds:
@@ -229,7 +231,13 @@ def scaled(sieve: SieveRounds, trap: str | None) -> SieveRounds:
         return sieve
     phases = tuple(replace(p, shares=tuple(f / p.share for f in p.shares)) for p in sieve.phases)
     return Lowered(
-        sieve.sigma, sieve.fraction_bits, phases, sieve.account, sieve.steering, honest_one(sieve)
+        sieve.sigma,
+        sieve.fraction_bits,
+        phases,
+        sieve.account,
+        sieve.steering,
+        sieve.ids,
+        honest=honest_one(sieve),
     )
 
 

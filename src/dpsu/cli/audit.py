@@ -13,7 +13,7 @@ from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import printed, somebody_watches
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS, Auto, Greedy, Mechanism
-from dpsu.plans.mechanisms.base import CALIBRATIONS, PAPER
+from dpsu.plans.mechanisms.base import CALIBRATIONS, PAPER, TIGHT
 from dpsu.plans.mechanisms.greedy import POPULAR, SCARCE
 
 if TYPE_CHECKING:
@@ -28,10 +28,16 @@ SMALL_SETS = 10
 @click.option("--epsilon", type=float, default=1.0, show_default=True)
 @click.option("--delta", type=float, default=0.05, show_default=True, help="Inflated, to be seen.")
 @mechanism_options("every mechanism that has a guarantee, and so all that auto chooses from")
+@click.option("--ids-per-person", type=int, default=1, help="Users that are one person.")
 @click.option("--trials", type=int, default=100_000, show_default=True)
 @click.option("--markdown", type=click.Path(path_type=Path), help="Write the table to this file.")
 def audit_command(
-    trials: int, epsilon: float, delta: float, markdown: Path | None, **options: Any
+    trials: int,
+    epsilon: float,
+    delta: float,
+    ids_per_person: int,
+    markdown: Path | None,
+    **options: Any,
 ) -> None:
     """Measure lower bounds of epsilon and delta from outside, on made-up data.
 
@@ -46,7 +52,9 @@ def audit_command(
 
     writable([], {"markdown": markdown}, {"markdown": (".md",)})
     typed = {name: value for name, value in options.items() if value is not None}
-    plans = [dpsu.plan(epsilon=epsilon, delta=delta, mechanism=each) for each in _audited(typed)]
+    user = dpsu.Users(ids_per_person=ids_per_person)
+    audited = _audited(typed, (TIGHT,) if ids_per_person > 1 else CALIBRATIONS)
+    plans = [dpsu.plan(epsilon=epsilon, delta=delta, mechanism=each, user=user) for each in audited]
     done: list[dpsu.Audit] = []
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not somebody_watches()) as bar:
@@ -67,7 +75,7 @@ def audit_command(
         raise click.exceptions.Exit(1)
 
 
-def _audited(typed: dict[str, Any]) -> list[Mechanism]:
+def _audited(typed: dict[str, Any], calibrations: tuple[str, ...]) -> list[Mechanism]:
     """The mechanism that was named, or all of them that have a guarantee, as ours and as published.
 
     Options that a mechanism lacks are refused where it is named, and left out otherwise. An audit
@@ -80,7 +88,7 @@ def _audited(typed: dict[str, Any]) -> list[Mechanism]:
         own = options_of(MECHANISMS[name])
         bounded = "max_items" in own and name != Greedy.name
         usual = {"max_items": SMALL_SETS} if bounded else {}
-        for how in [calibration] if calibration else CALIBRATIONS:
+        for how in [calibration] if calibration else calibrations:
             if how == PAPER and "calibration" not in own and not calibration:
                 continue
             unproven = "allow_unproven" in own and how == PAPER and not typed.get("allow_unproven")

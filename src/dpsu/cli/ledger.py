@@ -146,9 +146,9 @@ def _facts(account: Account) -> dict[str, Any]:
     return {
         "dataset": account.dataset,
         "promises": ACCOUNT_PROMISES,
-        "budget": vars(account.budget),
+        "budget": account.budget.numbers,
         "earlier_budgets": [
-            {"number": each.number, "since": each.since, **vars(each.privacy)}
+            {"number": each.number, "since": each.since, **each.privacy.numbers}
             for each in account.earlier_budgets
         ],
         "spent": _balance(account.spent),
@@ -161,7 +161,7 @@ def _facts(account: Account) -> dict[str, Any]:
                 "mechanism": entry.mechanism,
                 "state": entry.state,
                 "reason": entry.reason,
-                **vars(entry.cost.privacy),
+                **entry.cost.privacy.numbers,
                 "shift": None if entry.cost.shift is None else vars(entry.cost.shift),
                 "plan_hash": entry.plan_hash,
                 "plan": None if entry.plan is None else json.loads(entry.plan),

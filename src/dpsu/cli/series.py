@@ -129,7 +129,7 @@ def show_command(state: str, as_json: bool) -> None:
         facts = {
             "periods": series.periods,
             "left": series.left,
-            "budget": vars(series.budget),
+            "budget": series.budget.numbers,
             "history": [
                 {**vars(each), "run": None if each.run is None else vars(each.run)}
                 for each in history

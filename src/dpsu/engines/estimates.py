@@ -30,13 +30,13 @@ def histogram(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.bincount(classes, minlength=CLASSES).astype(np.int64)
 
 
-def estimate(counted: NDArray[np.int64], key: Key, epsilon: float) -> Hints:
+def estimate(counted: NDArray[np.int64], key: Key, epsilon: float, ids: int) -> Hints:
     """Noisy number of users and mean set size.
 
-    Every user is in one class, so that one user changes one number by 1. Noise is exact, and what
-    is made of the noisy numbers is post-processing.
+    Every id is in one class, so that one person changes numbers by the number of its ids. Noise is
+    exact, and what is made of the noisy numbers is post-processing.
     """
-    share = Fraction(math.floor(epsilon * PARTS), PARTS)
+    share = Fraction(math.floor(epsilon / ids * PARTS), PARTS)
     if share <= 0:
         return Hints(None, None, epsilon)
     noise = [two_sided_geometric(key, PURPOSE, place, share) for place in range(CLASSES)]

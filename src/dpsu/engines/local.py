@@ -126,7 +126,9 @@ def chosen(plan: Plan, held: Contributions, key: Key) -> Plan:
     """The plan itself, or the one that an estimate of set sizes chooses among its candidates."""
     if not isinstance(plan.selection, Choice):
         return plan
-    return plan.chosen(estimate(histogram(held.sizes), key, plan.selection.epsilon))
+    return plan.chosen(
+        estimate(histogram(held.sizes), key, plan.selection.epsilon, plan.privacy.ids_per_person)
+    )
 
 
 def weigh(

@@ -11,6 +11,7 @@ from typing import Any
 from dpsu.contributions.id_types import ID_TYPES
 from dpsu.errors import ParameterError
 from dpsu.options import Typed, option
+from dpsu.privacy.guarantee import LARGEST_IDS
 
 
 class DefaultName(str):
@@ -35,17 +36,21 @@ class Users(Typed):
     ----------
     columns : str or sequence of str
         Name of the column, or names of several columns that identify a person together;
-        ``"one per entry"`` for a list of lists or sets of items, each of another person.
+        ``"one per entry"`` where each row of a table, or each list or set in a list, is another
+        person's.
     type : {"text", "integer"}, optional
         Read users as text or as integers; cells that cannot be read so are ignored. By default
         typed columns keep their type, and everything else (mappings, tuples, lists, JSON lines,
         pandas columns of objects) is text, integers as decimal digits.
+    ids_per_person : int
+        How many users, by these columns, one person may be: accounts, devices, cookies. The
+        guarantee is then for a person with so many ids. Noise grows in proportion.
 
     Examples
     --------
     >>> import dpsu
     >>> dpsu.Users("person", type="text")
-    Users(columns='person', type='text')
+    Users(columns='person', type='text', ids_per_person=1)
     """
 
     columns: str | Sequence[str] = option(
@@ -62,6 +67,14 @@ class Users(Typed):
         "type of their column, and text where columns have no type.",
         choices=ID_TYPES,
         name="user_type",
+    )
+    ids_per_person: int = option(
+        1,
+        int,
+        "One person may be so many users (accounts, devices), and all of them are protected "
+        "together; noise grows in proportion.",
+        low=1,
+        high=LARGEST_IDS,
     )
 
     def check(self) -> None:
@@ -80,14 +93,32 @@ class Users(Typed):
 
     @property
     def person(self) -> str:
-        """What is one person, in a sentence."""
-        return "entry of the data" if self.name == ONE_PER_ENTRY else repr(self.name)
+        """Who may be added or removed, in a sentence."""
+        if self.name == ONE_PER_ENTRY:
+            one, several = "entry (row or list) of the data", "entries of the data"
+        elif len(self.names) > 1:
+            one = f"combination of {self.name!r}"
+            several = f"combinations of {self.name!r}"
+        else:
+            one, several = repr(self.name), f"values of {self.name!r}"
+        if self.ids_per_person == 1:
+            return one
+        return f"person, who may have up to {self.ids_per_person:,} {several},"
 
     @property
     def promise(self) -> str:
         """What is promised of people and their ids."""
+        if self.ids_per_person > 1:
+            what = "entries" if self.name == ONE_PER_ENTRY else f"values of {self.name!r}"
+            what = what if len(self.names) == 1 else f"combinations of {self.name!r}"
+            return f"nobody has more than {self.ids_per_person:,} {what}"
         if self.name == ONE_PER_ENTRY:
-            return "each entry of the data is one person, and nobody has two"
+            return "each entry (row or list) of the data is another person's, and nobody has two"
+        if len(self.names) > 1:
+            return (
+                f"one person is one combination of {self.name!r}, in all rows: somebody who has "
+                "several of them (such as days) is protected in each of them alone"
+            )
         return f"one person is one value of {self.name!r}, in all rows"
 
 
@@ -211,6 +242,8 @@ def _other(name: object) -> str:
         return f"the class {name.__name__}; make one: dpsu.{name.__name__}('column')"
     if isinstance(name, (list, tuple, set, dict)):
         return f"a {type(name).__name__}; several columns are a list of their names"
+    if name is None:
+        return f"None; if each row of the data is another person's, say {ONE_PER_ENTRY!r}"
     return f"a {type(name).__name__}; rename columns whose names are not text, and name one column"
 
 

@@ -17,7 +17,7 @@ from dpsu.contributions.pairs import Rows
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import frames
 from dpsu.inputs.columns import ONE_PER_ENTRY, DefaultName, column_error
-from dpsu.inputs.keyed import Keyed, check_types, label
+from dpsu.inputs.keyed import Keyed, check_types, label, one_per_entry
 from dpsu.randomness.keys import Key
 
 Collections = (list, set, frozenset)
@@ -97,8 +97,8 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
         drawn = key.digest("listed user", 0, 0, b"%d" % position).hex()
         users.extend([drawn] * len(held))
         items.extend(held)
-    # Ids that we draw are text, whatever type was declared.
-    keyed.users = [Column(keyed.users[0].name, "user")]
+    # Ids that we draw are text, whatever type was declared; they have a column now.
+    keyed.users = [Column("listed user", "user")]
     drawn_ids = pa.array(users, pa.large_string())
     return _rows(keyed, [drawn_ids], items, None, shared_users=False)
 
@@ -114,7 +114,7 @@ def _refuse_rows(keyed: Keyed) -> None:
 
     If they are rows, and not sets of items, the ids of users would be published.
     """
-    said = [column.name for column in keyed.users] == [ONE_PER_ENTRY]
+    said = one_per_entry(keyed.users)
     rows = f"if they are rows, user ids would be published: {TABLE}, or (user, item) tuples"
     for column in (*keyed.users, *keyed.items):
         if column.option == "text" or isinstance(column.name, DefaultName):
@@ -129,6 +129,18 @@ def _refuse_rows(keyed: Keyed) -> None:
         raise ParameterError(
             f"data is a list of lists or sets, which say of nobody whose they are; {rows}. If each "
             f"is the items of one person, and nobody has two, say user={ONE_PER_ENTRY!r}"
+        )
+
+
+def refuse_users_twice(data: Any, keyed: Keyed) -> None:
+    """Refuse entries that name their users where each entry was said to be another user's."""
+    named = isinstance(data, Mapping) or (
+        isinstance(data, (list, tuple)) and bool(data) and isinstance(data[0], tuple)
+    )
+    if named and one_per_entry(keyed.users):
+        raise ParameterError(
+            f"user={ONE_PER_ENTRY!r} is for tables and lists that name no users, and these data "
+            "name them; drop it"
         )
 
 

@@ -6,6 +6,7 @@ column of ids (see `dpsu.contributions.codecs`). One column of text or integers 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -27,35 +28,53 @@ from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import integers, is_text, numbers
 from dpsu.contributions.pairs import Columns, Part, Rows, Tally
 from dpsu.errors import DataError
+from dpsu.inputs.columns import ONE_PER_ENTRY
 from dpsu.inputs.delimited import ReadTable
+from dpsu.randomness.keys import Key
+
+ID_BYTES = 16
 
 
 class Keyed:
     """Columns of users, items and perhaps repeats, and what is known of their types so far."""
 
-    def __init__(self, columns: Sequence[Column], tally: Tally | None = None) -> None:
+    def __init__(
+        self, columns: Sequence[Column], tally: Tally | None = None, key: Key | None = None
+    ) -> None:
         self.users = [column for column in columns if column.option == "user"]
         self.items = [column for column in columns if column.option in ("item", "text")]
         self.repeats = next((column for column in columns if column.option == "repeats"), None)
         self.tally = Tally(None) if tally is None else tally
+        self._key = key
+        if one_per_entry(self.users):
+            # Ids that we draw are text, whatever type was declared.
+            self.users = [Column(self.users[0].name, "user")]
         self._user_keys, self.item_keys = Keys(), Keys()
 
     def rows(self, tables: Iterable[ReadTable], *, shared_users: bool = True) -> Rows:
         """Rows of the tables that these functions read."""
         repeats = None if self.repeats is None else self.repeats.name
-        parts = map(self._part, tables)
+        parts = (self._part(number, read) for number, read in enumerate(tables))
         return Rows(
             # Rows in memory may be read again.
             list(parts) if isinstance(tables, list) else parts,
             (label(self.users), label(self.items), repeats),
-            shared_users,
+            shared_users and not one_per_entry(self.users),
             self.tally,
             (self.users[0].declared, self.items[0].declared),
             self.item_keys,
         )
 
-    def _part(self, read_table: ReadTable) -> Part:
-        return lambda: self.columns_of(read_table())
+    def _part(self, number: int, read_table: ReadTable) -> Part:
+        if not one_per_entry(self.users):
+            return lambda: self.columns_of(read_table())
+        return lambda: self.columns_of(self._with_users(read_table(), number))
+
+    def _with_users(self, table: pa.Table, number: int) -> pa.Table:
+        """A table of which each row is another person's, with ids that are drawn for them."""
+        assert self._key is not None, "ids are drawn from the key of a release"
+        drawn = drawn_ids(self._key, number, len(table))
+        return table.append_column(ONE_PER_ENTRY, drawn)
 
     def columns_of(self, table: pa.Table) -> Columns:
         """One column of users, one of items and perhaps one of repeats."""
@@ -97,6 +116,23 @@ class Keyed:
             for columns in (self.users, self.items)
         )  # fmt: skip
         return users, items, None if self.repeats is None else cells[self.repeats.name]
+
+
+def one_per_entry(users: Sequence[Column]) -> bool:
+    """Whether there is no column of users, because each entry is another person's."""
+    return [column.name for column in users] == [ONE_PER_ENTRY]
+
+
+def drawn_ids(key: Key, number: int, rows: int) -> pa.Array:
+    """An id for each row of a part: 128 bits of a stream that the key and the part's number seed.
+
+    A position would be no identity: it changes when an earlier row leaves, and so would every order
+    that is derived from it. What is drawn for the others does not depend on who else is there.
+    """
+    seed = key.digest("row", number, 0, b"")
+    text = hashlib.shake_256(seed).hexdigest(ID_BYTES * rows).encode()
+    ends = np.arange(rows + 1, dtype=np.int64) * (2 * ID_BYTES)
+    return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(text))
 
 
 def label(columns: Sequence[Column]) -> str:

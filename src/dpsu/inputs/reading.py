@@ -19,10 +19,17 @@ from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs, Rows
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
-from dpsu.inputs.columns import Items, Users, check_names, column_error, names_of
+from dpsu.inputs.columns import (
+    ONE_PER_ENTRY,
+    Items,
+    Users,
+    check_names,
+    column_error,
+    names_of,
+)
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import FORMATS, STDIN
-from dpsu.inputs.keyed import Keyed
+from dpsu.inputs.keyed import Keyed, one_per_entry
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import one_of
@@ -202,8 +209,8 @@ def read_columns(
     memory: Memory | None = None,
 ) -> Rows:
     """Rows of these columns, not tokenized."""
-    keyed = Keyed(columns)
-    columns = list({column.name: column for column in reversed(columns)}.values())[::-1]
+    keyed = Keyed(columns, key=key)
+    columns = _to_read(columns)
     if isinstance(data, Query):
         return keyed.rows(data._tables(columns))
     paths = _paths(data)
@@ -224,9 +231,18 @@ def read_columns(
         return keyed.rows([lambda: iterables.table_of(data, columns, keyed.tally.lose)])
     _refuse_repeats(columns)
     iterables.refuse_shared(keyed)
+    iterables.refuse_users_twice(data, keyed)
     if isinstance(data, Mapping):
         return iterables.from_mapping(data, keyed, with_repeats)
     return iterables.from_iterable(data, keyed, key)
+
+
+def _to_read(columns: Sequence[Column]) -> list[Column]:
+    """The columns that a table must have, each once; where each row is a person, none of users."""
+    named = {column.name: column for column in reversed(columns)}
+    if one_per_entry([column for column in columns if column.option == "user"]):
+        del named[ONE_PER_ENTRY]
+    return list(named.values())[::-1]
 
 
 def _refuse_kind(data: Any) -> None:
@@ -296,6 +312,7 @@ def refuse_by_names(
         from dpsu.text.tokenizing import tokenize_by
 
         tokenize_by(tokenizer)
+    keyed, columns = Keyed(columns), _to_read(columns)
     if isinstance(data, Query):
         data._check_columns(columns)
         return
@@ -311,7 +328,8 @@ def refuse_by_names(
         iterables.check_table(data, columns)
     else:
         _refuse_repeats(columns)
-        iterables.check_shape(data, Keyed(columns))
+        iterables.refuse_users_twice(data, keyed)
+        iterables.check_shape(data, keyed)
 
 
 def _refuse_repeats(columns: list[Column]) -> None:

@@ -51,10 +51,14 @@ def shift_of(plan: Plan) -> Shift | None:
     """
     if plan.selected is not None or (plan.hints is not None and plan.hints.epsilon):
         return None
-    shift = plan.mechanism.as_gaussian(plan.design)
+    ids = plan.privacy.ids_per_person
+    if ids > 1 and not plan.mechanism.several_ids:
+        # Its design is for one id, and so would be the shift.
+        return None
+    shift = plan.mechanism.as_gaussian(plan.design, ids)
     counts = plan.noisy_counts
     if shift is not None and counts is not None:
-        counted = ROUND_UP * counts.max_items / counts.scale**2
+        counted = ROUND_UP * counts.max_items * (ids / counts.scale) ** 2
         shift = Shift((shift.squared + counted) * ROUND_UP, shift.novel)
     return shift
 

@@ -185,7 +185,7 @@ class Ledger:
         name, chosen = _name(dataset), price("budget", budget, SETTING)
         with self._transaction(write=True) as (connection, book):
             book.account(name)
-            _append(connection, book, content_of(BUDGET, name, **vars(chosen)))
+            _append(connection, book, content_of(BUDGET, name, **chosen.numbers))
 
     def add(
         self,
@@ -233,7 +233,7 @@ class Ledger:
         """Put a release on record before it reads anything, or refuse it; returns its number."""
         with self._transaction(write=True, create=True) as (connection, book):
             if budget is not None and dataset not in book.datasets():
-                _append(connection, book, content_of(BUDGET, dataset, **vars(budget)))
+                _append(connection, book, content_of(BUDGET, dataset, **budget.numbers))
             known = book.account(dataset)
             if budget not in (None, known.budget):
                 raise ParameterError(

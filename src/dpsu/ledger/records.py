@@ -171,7 +171,7 @@ def content_of(kind: str, dataset: str, **facts: Any) -> str:
 def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dict[str, Any]:
     """What the entry of a charge says besides its dataset and time."""
     return {
-        **vars(cost.privacy),
+        **cost.privacy.numbers,
         "mechanism": choice if plan is None else plan.name,
         "run": run,
         "plan_hash": None if plan is None else plan.hash,
@@ -353,6 +353,6 @@ def _plan(facts: dict[str, Any], mechanism: str, privacy: Privacy) -> str | None
     chosen = plan.get("mechanism")
     name = chosen.get("name") if isinstance(chosen, dict) else None
     found = name, plan.get("privacy"), plan.get("hash")
-    if found != (mechanism, vars(privacy), _text(facts, "plan_hash")):
+    if found != (mechanism, privacy.numbers, _text(facts, "plan_hash")):
         raise _ContentError("has the plan of another release")
     return json.dumps(plan, sort_keys=True)

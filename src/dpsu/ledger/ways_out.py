@@ -76,4 +76,4 @@ def _by_sieve(cost: Cost) -> Cost:
     if cost.shift is not None:
         return cost
     sieve = Sieve()
-    return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy, Items())))
+    return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy, Items()), 1))

@@ -70,7 +70,10 @@ class Counts(Typed):
     def design(self, privacy: Privacy) -> NoisyCounts:
         """What counts cost, and their noise."""
         return design_counts(
-            self.share * privacy.epsilon, self.share * privacy.delta, self.max_items
+            self.share * privacy.epsilon,
+            self.share * privacy.delta,
+            self.max_items,
+            privacy.ids_per_person,
         )
 
 
@@ -127,7 +130,7 @@ class NoisyCounts:
         return (sums + noise + (1 << FRACTION_BITS - 1)) >> FRACTION_BITS
 
 
-def design_counts(epsilon: float, delta: float, max_items: int) -> NoisyCounts:
-    """Noise for counts to which one user adds a vector of norm at most ``sqrt(max_items)``."""
-    scale = ROUND_UP * math.sqrt(max_items) * gaussian_scale(epsilon, delta)
+def design_counts(epsilon: float, delta: float, max_items: int, ids: int = 1) -> NoisyCounts:
+    """Noise for counts to which each id of a person adds a vector of norm ``sqrt(max_items)``."""
+    scale = ids * ROUND_UP * math.sqrt(max_items) * gaussian_scale(epsilon, delta)
     return NoisyCounts(epsilon, delta, max_items, scale)

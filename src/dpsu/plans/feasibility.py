@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsu.errors import ParameterError
 from dpsu.plans.mechanisms import Choice
@@ -49,7 +49,8 @@ def fewest_holders(privacy: Privacy, probability: float = HALF) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if best.probability(middle) >= probability else (middle, high)
-    return high
+    # From nobody to so many ids it takes as many people as if each had as many as may be.
+    return privacy.ids_per_person * (high - 1) + 1
 
 
 def check_expected_users(privacy: Privacy, users: int) -> None:
@@ -59,7 +60,7 @@ def check_expected_users(privacy: Privacy, users: int) -> None:
         return
 
     def enough(epsilon: float) -> bool:
-        return fewest_holders(Privacy(epsilon, privacy.delta), LIKELY) <= users
+        return fewest_holders(replace(privacy, epsilon=epsilon), LIKELY) <= users
 
     raise ParameterError(
         _nothing(privacy, needed, "{expected_users}", enough), expected_users=users

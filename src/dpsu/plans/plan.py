@@ -25,6 +25,7 @@ from dpsu.plans.mechanisms import (
     Mechanism,
     OneShot,
 )
+from dpsu.plans.mechanisms.base import TIGHT
 from dpsu.plans.needs import largest_probability, weights_needed
 from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.plans.shares import Selected, left_for_selection
@@ -104,13 +105,20 @@ class Plan:
                 f"{type(mechanism).__name__} is not the mechanism {mechanism.name!r}; a class that "
                 "designs otherwise needs a name of its own"
             )
+        privacy = replace(privacy, ids_per_person=user.ids_per_person)
+        if privacy.ids_per_person > 1 and mechanism.calibrated != TIGHT:
+            raise ParameterError(
+                f"{mechanism.name} as published protects one id; with {{ids_per_person}} use "
+                "calibration='tight'",
+                ids_per_person=privacy.ids_per_person,
+            )
         noisy = None if counts is None else counts.design(privacy)
         if not mechanism.counts and (noisy is not None or facts.get("public_items") is not None):
             raise ParameterError(
                 f"{mechanism.name} has no {'public items' if noisy is None else 'counts'}; drop "
                 "them, or choose another mechanism"
             )
-        design = mechanism.design(left_for_selection(privacy, noisy, hints, selected), item)
+        design = mechanism.designed_for(left_for_selection(privacy, noisy, hints, selected), item)
         if item.repeats is not None and design.order != "repeats":
             other = "{order}" if hasattr(mechanism, "order") else "greedy"
             raise ParameterError(
@@ -309,7 +317,7 @@ class Plan:
 
     def at(self, epsilon: float) -> Plan:
         """The same mechanism for another epsilon."""
-        privacy = Privacy(epsilon, self.privacy.delta)
+        privacy = replace(self.privacy, epsilon=epsilon)
         return self.with_mechanism(self.mechanism, privacy=privacy)
 
     def with_mechanism(
@@ -385,7 +393,7 @@ class Plan:
             )
         }  # fmt: skip
         made = cls.derived(
-            written.build(Privacy, facts["privacy"]),
+            written.privacy_from_dict(facts["privacy"]),
             written.mechanism_from_dict(facts["mechanism"], PublicDigest),
             written.users_from_dict(facts["user"]),
             written.items_from_dict(facts["item"]),

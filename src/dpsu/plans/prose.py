@@ -28,6 +28,7 @@ THEOREMS = {
     "bits": "rounds of exact coins under one Renyi account: `dpsu proofs bits`",
     "auto": "an estimate, and the candidates it chooses from: `dpsu proofs auto`",
     "ngrams": "Gaussian noise on public domains, length by length: `dpsu proofs ngrams`",
+    "several-ids": "Gaussian noise for all ids of a person: `dpsu proofs several-ids`",
     UNPROVEN: "NONE: the published proof of greedy has a gap: `dpsu proofs greedy`",
 }
 
@@ -107,6 +108,8 @@ def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
         ("mechanism", f"{plan.name}, {plan.mechanism.calibrated} calibration"),
         ("proof", _proof_text(plan)),
     ]
+    if plan.user.ids_per_person > 1:
+        facts.append(("a person", _ids_text(plan)))
     if plan.text is not None:
         facts.append(("items", str(plan.text)))
     facts += plan.mechanism.facts(plan.design)
@@ -148,6 +151,15 @@ def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
     return facts
 
 
+def _ids_text(plan: Plan) -> str:
+    """What several ids per person cost."""
+    ids = plan.user.ids_per_person
+    return (
+        f"has up to {ids:,} ids, which count as users below; an item needs about {ids:,} times as "
+        "many of them as if everybody had one"
+    )
+
+
 def estimates(plan: Plan) -> bool:
     """Whether a part of epsilon is set aside for an estimate that chooses the mechanism."""
     paid = plan.hints is not None and plan.hints.epsilon > 0.0
@@ -175,6 +187,7 @@ def proofs(plan: Plan) -> dict[str, str]:
     wanted = {
         plan.theorem: (plan.theorem != UNPROVEN, "theorem"),
         **policy,
+        "several-ids": (plan.user.ids_per_person > 1, "several ids of a person"),
         "min-users": (plan.shift > 0, "min_users"),
         "text": (plan.text is not None, "texts"),
         "orders": (orders, "orders and samples"),

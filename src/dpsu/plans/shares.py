@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsu.errors import ParameterError
 from dpsu.options import flag, number, whole_number
@@ -44,7 +44,7 @@ def left_for_selection(
 ) -> Privacy:
     """What is left for the selection: counts and estimates are paid for first, by sums."""
     if selected is not None and selected.tune_fraction is None:
-        privacy = Privacy(selected.epsilon, selected.delta)
+        privacy = replace(privacy, epsilon=selected.epsilon, delta=selected.delta)
     others = [spent for spent in (noisy, hints) if spent is not None]
     for spent in others:
         number("estimates", spent.epsilon, 0.0, privacy.epsilon)
@@ -56,4 +56,4 @@ def left_for_selection(
             "counts and estimates leave nothing of epsilon or delta for the selection; give them "
             "smaller shares"
         )
-    return Privacy(epsilon, delta)
+    return replace(privacy, epsilon=epsilon, delta=delta)

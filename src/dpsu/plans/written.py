@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.plans.mechanisms import Choice, Design, Mechanism, OneShot, by_name
+from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, FunctionName, tokenizer_name
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def decided(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": plan.version,
-        "privacy": vars(plan.privacy),
+        "privacy": plan.privacy.numbers,
         "mechanism": plan.mechanism.to_dict(),
         "user": users_to_dict(plan.user),
         "item": items_to_dict(plan.item),
@@ -182,9 +183,17 @@ def _in_python(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def privacy_from_dict(values: Any) -> Privacy:
+    """Epsilon and delta; for how many ids of a person, the users say."""
+    _refuse_other_parts(values, {"epsilon", "delta"}, "Privacy")
+    return Privacy(**values)
+
+
 def users_to_dict(user: Users) -> dict[str, Any]:
     """Columns and type of users, as a plan's file has them."""
-    return {"columns": _written(user.columns), "type": user.type}
+    values = {"columns": _written(user.columns), "type": user.type}
+    # Where one id is one person, a plan is the one that it was before anybody could say otherwise.
+    return values | ({"ids_per_person": user.ids_per_person} if user.ids_per_person > 1 else {})
 
 
 def _written(columns: str | Sequence[str]) -> str | list[str]:
@@ -194,9 +203,9 @@ def _written(columns: str | Sequence[str]) -> str | list[str]:
 
 def users_from_dict(values: Any) -> Users:
     """What `users_to_dict` wrote, checked and read back."""
-    user = build(Users, values)
+    user = build(Users, {"ids_per_person": 1} | values if isinstance(values, dict) else values)
     # Nobody typed a default; it was written all the same.
-    return user if user.columns != DEFAULT_USER else Users(DEFAULT_USER, user.type)
+    return user if user.columns != DEFAULT_USER else replace(user, columns=DEFAULT_USER)
 
 
 def items_to_dict(item: Items | Tokens) -> dict[str, Any]:
@@ -248,7 +257,16 @@ def _selection_to_dict(chosen: Any) -> dict[str, Any]:
 
 def described(part: Any) -> dict[str, Any]:
     """A policy, a curve or rounds in plain values."""
-    return {"kind": part.kind, **asdict(part)}
+    return {"kind": part.kind, **_of_one_id(asdict(part))}
+
+
+def _of_one_id(values: dict[str, Any]) -> dict[str, Any]:
+    """Values without a word on ids where a person has one, as for users."""
+    return {
+        name: _of_one_id(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if (name, value) != ("ids", 1)
+    }
 
 
 def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: str) -> None:

@@ -46,6 +46,9 @@ LONGEST = 1 << 22
 # A table spans 3 to 19 deviations of the Gaussian noise that would cost as much. Caps are refused
 # as if it were 32, so that no round of a plan that was accepted fails for its length.
 DEVIATIONS = 32.0
+# With several ids per person tables are longer and differences more. So many pairs of both, counted
+# as if tables were as long as accepted, take some seconds.
+MOST_PAIRS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,14 @@ class BitsAccount:
         Divergence of this order that all rounds may have together, rounded down.
     sure : float
         Chance that novel and certain items may take in all rounds together, rounded down.
+    ids : int
+        How many users one person may be, who may all differ between neighbors.
     """
 
     order: float
     rate: float
     sure: float
+    ids: int = 1
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ class BitsCurve(CoinTable):
 
 
 @lru_cache(maxsize=256, typed=True)
-def bits_account(epsilon: float, delta: float) -> BitsAccount:
+def bits_account(epsilon: float, delta: float, ids: int = 1) -> BitsAccount:
     """The account of a guarantee, with an order that suits differences of all sizes.
 
     A small difference of chances has a divergence in proportion to the order, so the best order for
@@ -128,7 +134,7 @@ def bits_account(epsilon: float, delta: float) -> BitsAccount:
             high = right
     order = 1.0 + ORDER_SHARE * math.exp(0.5 * (low + high))
     rate = rate_at_least(epsilon, (1.0 - SURE_SHARE) * delta, order) * ROUND_DOWN
-    return BitsAccount(order, rate, SURE_SHARE * delta * ROUND_DOWN)
+    return BitsAccount(order, rate, SURE_SHARE * delta * ROUND_DOWN, ids)
 
 
 def rate_at_least(epsilon: float, delta: float, order: float) -> float:
@@ -174,17 +180,18 @@ def prices_of(cap: float) -> tuple[int, ...]:
 def usable_caps(account: BitsAccount, shares: tuple[float, ...]) -> tuple[float, ...]:
     """The soft caps for which every round has a curve, decided before any data is read.
 
-    All of `CAPS` unless epsilon or delta is tiny: a chance must not fall below 2^-64, and a table
-    must not become too long.
+    All of `CAPS` unless epsilon or delta is tiny, or a person has many ids: a chance must not fall
+    below 2^-64, and a table must not become too long.
     """
-    share = min(shares)
+    share, ids = min(shares), account.ids
     deviation = math.sqrt(account.order / (2.0 * share * account.rate))
-    return tuple(
-        cap
-        for cap in CAPS
-        if set_aside(prices_of(cap)[1], BUDGET, share, account) > 0
-        and DEVIATIONS * deviation * STEPS / cap <= LONGEST
-    )
+    found = []
+    for cap in CAPS:
+        prices, length = prices_of(cap), DEVIATIONS * deviation * STEPS * ids / cap
+        short = length <= LONGEST and (ids == 1 or length * ids * len(prices) <= MOST_PAIRS)
+        if short and set_aside(prices[1], ids * BUDGET, share, account) > 0:
+            found.append(cap)
+    return tuple(found)
 
 
 @lru_cache(maxsize=64, typed=True)
@@ -218,7 +225,7 @@ def round_curve(account: BitsAccount, share: float, cap: float) -> BitsCurve:
     if sure[1] == 0:
         raise ParameterError("bits needs a larger delta: 64 bits cannot tell the chances apart")
     none = np.zeros(0)
-    table = draw_curve(sure, limits, account.order - 1.0, LONGEST, np.zeros(len(prices)), none)
+    table = draw_curve(sure, limits, account.order - 1.0, LONGEST, np.zeros(len(sure)), none)
     if len(table) == LONGEST:
         raise ParameterError("bits needs a larger epsilon or delta: its tables become too long")
     curve = BitsCurve(cap, share, prices, BUDGET, (*table.tolist(), CERTAIN))
@@ -260,9 +267,10 @@ def set_aside(price: int, budget: int, share: float, account: BitsAccount) -> in
 def limits_of(
     prices: tuple[int, ...], budget: int, share: float, account: BitsAccount
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """For every number of units, rounded down: the mass to take off, and the limit of moments."""
+    """For every difference, rounded down: the mass to take off, and the limit of moments."""
     import numpy as np
 
+    prices, budget = differences(prices, account.ids), account.ids * budget
     sure = [set_aside(price, budget, share, account) for price in prices]
     # Three roundings: the quotient of whole numbers and both products. The order less 1 is exact.
     limits = [
@@ -274,14 +282,31 @@ def limits_of(
     return np.array(sure, np.uint64), np.array(limits, np.float64)
 
 
+def differences(prices: tuple[int, ...], ids: int) -> tuple[int, ...]:
+    """The least that so many ids pay together for 0, 1, ... units of one item.
+
+    Prices grow ever faster, so that they pay least if they share units as evenly as they can.
+
+    Examples
+    --------
+    >>> differences((0, 1, 4, 9), 2)
+    (0, 1, 2, 5, 8, 13, 18)
+    """
+    most = ids * (len(prices) - 1)
+    shared = (divmod(units, ids) for units in range(most))
+    paid = ((ids - more) * prices[each] + more * prices[each + 1] for each, more in shared)
+    return (*paid, ids * prices[-1])
+
+
 def is_well_formed(curve: CoinTable) -> bool:
-    """Whether prices rise, chances never fall, and both begin and end as the theorem demands."""
+    """Whether prices rise ever faster, and chances never fall, as the theorem demands."""
     prices, chances = curve.prices, curve.chances
     return (
         0.0 < curve.share <= 1.0
         and len(prices) > 1
         and prices[0] == 0
         and all(a < b for a, b in pairwise(prices))
+        and all(2 * b <= a + c for a, b, c in zip(prices, prices[1:], prices[2:], strict=False))
         and prices[-1] <= curve.budget
         and len(chances) > 1
         and chances[0] == 0
@@ -294,5 +319,8 @@ def is_well_formed(curve: CoinTable) -> bool:
 def is_sane(account: BitsAccount) -> bool:
     """Whether the numbers of an account are in the ranges for which roundings are proved."""
     return (
-        1.0 < account.order < 2.0**53 and 0.0 < account.rate < math.inf and 0.0 < account.sure < 0.5
+        1.0 < account.order < 2.0**53
+        and 0.0 < account.rate < math.inf
+        and 0.0 < account.sure < 0.5
+        and account.ids >= 1
     )

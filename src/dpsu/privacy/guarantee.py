@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsu.options import number
+from dpsu.options import number, whole_number
 
 LARGEST_EPSILON = 50.0
 SMALLEST_EPSILON = 1e-4
 SMALLEST_DELTA = 1e-100
 LARGEST_DELTA = 0.5
+LARGEST_IDS = 1000
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Privacy:
         Between 1e-4 and 50.
     delta : float
         Between 1e-100 and 0.5. It should be far below one over the number of users.
+    ids_per_person : int
+        How many ids one person may have, whose rows are added or removed together.
 
     Examples
     --------
@@ -31,9 +34,20 @@ class Privacy:
 
     epsilon: float
     delta: float
+    ids_per_person: int = 1
 
     def __post_init__(self) -> None:
         number("epsilon", self.epsilon, SMALLEST_EPSILON, LARGEST_EPSILON)
         number("delta", self.delta, SMALLEST_DELTA, LARGEST_DELTA)
         object.__setattr__(self, "epsilon", float(self.epsilon))
+        whole_number("ids_per_person", self.ids_per_person, 1, LARGEST_IDS)
         object.__setattr__(self, "delta", float(self.delta))
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Epsilon and delta alone, as files have them."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def __repr__(self) -> str:
+        ids = "" if self.ids_per_person == 1 else f", ids_per_person={self.ids_per_person}"
+        return f"Privacy(epsilon={self.epsilon!r}, delta={self.delta!r}{ids})"

@@ -20,6 +20,7 @@ from dpsu.privacy.bits import (
     BitsAccount,
     BitsCurve,
     CoinTable,
+    differences,
     is_sane,
     is_well_formed,
     limits_of,
@@ -139,7 +140,8 @@ def last_limits_of(
     import numpy as np
 
     sure, _ = limits_of(prices, budget, share, account)
-    parts = np.array([float(Fraction(price, budget)) * ROUND_DOWN for price in prices])
+    paid, whole = differences(prices, account.ids), account.ids * budget
+    parts = np.array([float(Fraction(price, whole)) * ROUND_DOWN for price in paid])
     power = account.order - 1.0
     limit = share * power * account.rate * ROUND_DOWN + difference_at_least(account.order)
     return sure, parts * limit * ROUND_DOWN, parts

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dpsu.privacy.calibration import ROUND_UP, novel_at_most
 from dpsu.privacy.curves import Gaussian
+from dpsu.privacy.several_ids import novel_in_norm_at_most
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,27 @@ class Shift:
     novel: float
 
 
-def shift_of_counts(curve: Gaussian, max_items: int) -> Shift:
-    """Counts of at most `max_items` items per user: every novel item weighs exactly 1."""
-    return _shift(curve, math.sqrt(max_items) * ROUND_UP, range(max_items, max_items + 1))
+def shift_of_counts(curve: Gaussian, max_items: int, ids: int) -> Shift:
+    """Counts of at most `max_items` items per id: every novel item weighs exactly 1 for each id."""
+    norm = math.sqrt(max_items) * ROUND_UP
+    if ids > 1:
+        return _shift_of_ids(curve, ids, max_items, norm, ROUND_UP / math.sqrt(max_items))
+    return _shift(curve, norm, range(max_items, max_items + 1))
 
 
-def shift_of_weights(curve: Gaussian, max_items: int, norm: float) -> Shift:
-    """Weights of this l2 norm: of t novel items each weighs at most `norm` / sqrt(t)."""
+def shift_of_weights(curve: Gaussian, max_items: int, norm: float, ids: int) -> Shift:
+    """Weights of this l2 norm: of t novel items of one id each weighs at most `norm` / sqrt(t)."""
+    if ids > 1:
+        return _shift_of_ids(curve, ids, max_items, norm, 1.0)
     return _shift(curve, norm, range(1, max_items + 1))
+
+
+def _shift_of_ids(curve: Gaussian, ids: int, max_items: int, norm: float, highest: float) -> Shift:
+    """So many ids of this norm: of novel items, only norm and number are known."""
+    whole = ids * norm * ROUND_UP
+    scale, threshold = curve.scale / whole, curve.threshold / whole * (1.0 - 1e-12)
+    novel = novel_in_norm_at_most(scale, threshold, ids * max_items, min(1.0, highest))
+    return Shift(ROUND_UP * (whole / curve.scale) ** 2, novel)
 
 
 def _shift(curve: Gaussian, norm: float, numbers: range) -> Shift:
@@ -45,8 +59,10 @@ def _shift(curve: Gaussian, norm: float, numbers: range) -> Shift:
     return Shift(ROUND_UP * (norm / curve.scale) ** 2, novel)
 
 
-def shift_of_rounds(scales: Iterable[float], delta_split: Iterable[tuple[str, float]]) -> Shift:
-    """Rounds of l2 norm 1 with noise of these scales; novel items have their part of delta."""
-    squared = ROUND_UP * math.fsum(1.0 / scale**2 for scale in scales)
+def shift_of_rounds(
+    scales: Iterable[float], delta_split: Iterable[tuple[str, float]], ids: int
+) -> Shift:
+    """Rounds of l2 norm 1 per id, with noise of these scales; novel items have part of delta."""
+    squared = ROUND_UP * math.fsum((ids / scale) ** 2 for scale in scales)
     novel = math.fsum(delta for what, delta in delta_split if what.startswith("novel"))
     return Shift(squared, novel * ROUND_UP)

@@ -133,7 +133,9 @@ class SizeAccount:
         return low / NORM_STEPS
 
 
-def split_by_size(epsilon: float, delta: float, max_items: int, scouting: bool) -> SizeAccount:
+def split_by_size(
+    epsilon: float, delta: float, max_items: int, scouting: bool, ids: int = 1
+) -> SizeAccount:
     """Choose how much of delta users of every size have for novel items.
 
     Any choice is private. This one weighs what norm and boundary cost: `steepness` compares the
@@ -145,6 +147,7 @@ def split_by_size(epsilon: float, delta: float, max_items: int, scouting: bool) 
         delta,
         scouting=FOR_SCOUTING * delta if scouting else 0.0,
         crossing=min(0.75, 0.35 + 0.5 / steepness) * delta,
-        exponent=min(0.6, 0.75 / steepness),
+        # A person with several ids has no one size, so that no size may be worth a larger norm.
+        exponent=min(0.6, 0.75 / steepness) if ids == 1 else 0.0,
         max_items=max_items,
     )

@@ -166,10 +166,15 @@ def nearest_cap(items: float, choices: tuple[float, ...] = CAPS) -> float:
 
 
 def design_bits(
-    epsilon: float, delta: float, *, items_per_user: float | None, rounds: int = USUAL_ROUNDS
+    epsilon: float,
+    delta: float,
+    *,
+    items_per_user: float | None,
+    rounds: int = USUAL_ROUNDS,
+    ids: int = 1,
 ) -> tuple[BitsRounds, dict[str, float]]:
     """Shares of the account, and caps from a public number or the noise of paid estimates."""
-    account = bits_account(epsilon, delta)
+    account = bits_account(epsilon, delta, ids)
     split = {"bits": delta - account.sure, "novel and certain items": account.sure}
     # Rounded down: together with the estimates they take at most the whole account.
     left = (1.0 if items_per_user is not None else 1.0 - PAID) * (1.0 - 1e-14)
@@ -178,9 +183,12 @@ def design_bits(
     if not choices:
         raise ParameterError(
             "bits has no coins that are fine enough for this guarantee; raise {epsilon} or "
-            "{delta}, or choose sieve",
+            "{delta}, or choose sieve"
+            if ids == 1
+            else "bits takes too long for so many {ids_per_person} at this guarantee; choose sieve",
             epsilon=...,
             delta=...,
+            ids_per_person=ids,
         )
     if items_per_user is None:
         noise = estimate_noise(account, len(shares))
@@ -193,8 +201,8 @@ def design_bits(
 def estimate_noise(account: BitsAccount, rounds: int) -> float:
     """Standard deviation of every noisy sum, in units, so that all estimates take their part.
 
-    There is one estimate in every round. A user adds at most `UNITS` to its sums, and a Gaussian
+    There is one estimate in every round. Each id adds at most `UNITS` to its sums, and a Gaussian
     look of shift mu, in standard deviations, costs ``order * mu**2 / 2`` of the rate.
     """
     squared = 2.0 * PAID * account.rate / (rounds * account.order)
-    return ROUND_UP * math.sqrt(sum(unit**2 for unit in UNITS) / squared)
+    return account.ids * ROUND_UP * math.sqrt(sum(unit**2 for unit in UNITS) / squared)

@@ -16,6 +16,7 @@ from dpsu.policies.weighted import Weighted
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
 from dpsu.privacy.curves import Gaussian, weight_needed
 from dpsu.privacy.normal import upper_quantile
+from dpsu.privacy.several_ids import threshold_for
 from dpsu.rounds.sips import SPLITS
 
 if TYPE_CHECKING:
@@ -159,22 +160,26 @@ def design_ngrams(
     max_items: int,
     spurious: float,
     fraction_bits: int,
+    ids: int = 1,
 ) -> tuple[NGramRounds, dict[str, float]]:
     """Noise for every length by its share, and the split of delta with the lowest threshold.
 
     Shares are brought to a sum of 1, rounded down. Only novel tokens are paid for with delta of
-    their own: the domains of longer grams are public.
+    their own: the domains of longer grams are public. Where a person has several ids, noise is for
+    all of them, and so is the threshold.
     """
     total = math.fsum(shares)
     parts = tuple(share / total * (1.0 - 1e-14) for share in shares)
 
     def first(novel: float) -> tuple[float, float]:
         scale = ROUND_UP * gaussian_scale(epsilon, delta - novel) / math.sqrt(parts[0])
+        if ids > 1:
+            return ids * threshold_for(scale, novel, ids * max_items), scale
         return gaussian_threshold(scale, novel, max_items), scale
 
     novel = min((part * delta for part in SPLITS), key=lambda n: first(n)[0])
     sigma = gaussian_scale(epsilon, delta - novel)
-    scales = tuple(ROUND_UP * sigma / math.sqrt(part) for part in parts)
+    scales = tuple(ids * ROUND_UP * sigma / math.sqrt(part) for part in parts)
     split = {"noise": delta - novel, "novel tokens": novel}
     design = NGramRounds(max_items, fraction_bits, parts, scales, first(novel)[0], spurious)
     return design, split

@@ -78,13 +78,18 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class SieveRounds:
-    """Phases, each with its rounds, and the noise and steering that all of them share."""
+    """Phases, each with its rounds, and the noise and steering that all of them share.
+
+    Where a person has several `ids`, each id gives one so-manieth of what a user gives elsewhere:
+    all else is in terms of what a person gives.
+    """
 
     sigma: float
     fraction_bits: int
     phases: tuple[Phase, ...]
     account: SizeAccount
     steering: Steering = Steering()
+    ids: int = 1
     kind: ClassVar[str] = "sieve"
 
     @property
@@ -98,10 +103,10 @@ class SieveRounds:
         return self.phases[-1].boundary[-1]
 
     def weight_needed(self, probability: float) -> float:
-        """Weight in every round that suffices with this probability, by the last boundary alone."""
+        """Weight of ids in every round that suffices so often, by the last boundary alone."""
         share = self.phases[-1].share
         noise = self.sigma * math.sqrt(share)
-        return (self.last_boundary - noise * upper_quantile(probability)) / share
+        return self.ids * (self.last_boundary - noise * upper_quantile(probability)) / share
 
     def rounds(self) -> Iterator[Round]:
         """All rounds in order; their numbers go on from phase to phase."""
@@ -155,7 +160,8 @@ class SieveRounds:
             engine.classify(self.account.sizes())
         limit = limits[self.phases.index(this_round.phase)]
         shape = this_round.phase.shapes[this_round.place]
-        return engine.attend(attention, limit, shape, self.unit, this_round.number), present
+        unit = self.unit / self.ids
+        return engine.attend(attention, limit, shape, unit, this_round.number), present
 
     def update_evidence(
         self,
@@ -184,7 +190,8 @@ def _limits_of(sieve: SieveRounds) -> tuple[Limits, ...]:
     found = []
     for phase in sieve.phases:
         allowed = tuple(
-            sieve.account.allowed(size) if phase is deciding else phase.delta for size in sizes
+            sieve.account.allowed(size) / sieve.ids if phase is deciding else phase.delta
+            for size in sizes
         )
         caps = phase.caps()
         crossing = tuple(crossing_at_most(phase, sieve.sigma, sieve.unit, cap) for cap in caps)
@@ -213,6 +220,7 @@ def design_sieve(
     scout_items: int,
     growth: float = GROWTH,
     cap: float | None = None,
+    ids: int = 1,
 ) -> tuple[SieveRounds, dict[str, float]]:
     """Calibrate the noise, and the boundaries while scouting and while deciding.
 
@@ -229,6 +237,9 @@ def design_sieve(
     cap : float
         Largest weight for an item while deciding that is safe for `max_items` novel ones; by
         default sqrt 3 times what a user of so many items can give to all of them.
+    ids : int
+        How many users one person may be. Novel items of each of them may cross with one
+        so-manieth of the chance, and norms are the same for sets of all sizes.
     """
     cap = full_share(max_items) if cap is None else cap
     grow = [k**growth for k in range(1, rounds + 1)]
@@ -237,7 +248,7 @@ def design_sieve(
     scouting = 0
     if scout_items and rounds >= 4:
         scouting = 1 if rounds < MANY_ROUNDS else 2
-    account = split_by_size(epsilon, delta, max_items, scouting > 0)
+    account = split_by_size(epsilon, delta, max_items, scouting > 0, ids)
     sigma = account.scale()
     unit = float(1 << FRACTION_BITS)
     split = {"noise": account.for_noise(max_items)}
@@ -247,7 +258,7 @@ def design_sieve(
         phases.append(
             make_phase(
                 tuple(shares[:scouting]), shapes(scouting), sigma, unit, max_items=scout_items,
-                delta=account.scouting, cap=max(CAP_SCOUTING, full_share(scout_items)),
+                delta=account.scouting / ids, cap=max(CAP_SCOUTING, full_share(scout_items)),
                 exponent=0.3,
             )
         )  # fmt: skip
@@ -255,11 +266,11 @@ def design_sieve(
     phases.append(
         make_phase(
             tuple(shares[scouting:]), shapes(rounds - scouting), sigma, unit, max_items=max_items,
-            delta=account.crossing, cap=cap, exponent=0.0,
+            delta=account.crossing / ids, cap=cap, exponent=0.0,
         )
     )  # fmt: skip
     steering = Steering() if rounds >= MANY_ROUNDS else FEW_ROUNDS
-    sieve = SieveRounds(sigma, FRACTION_BITS, tuple(phases), account, steering)
+    sieve = SieveRounds(sigma, FRACTION_BITS, tuple(phases), account, steering, ids)
     # Nobody is left without a norm or a cap.
     sieve.limits()
     return sieve, split

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dpsu.policies.weighted import Weighted
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
 from dpsu.privacy.curves import Gaussian, weight_needed
+from dpsu.privacy.several_ids import threshold_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,17 +73,22 @@ def design_sips(
     max_items: int,
     fraction_bits: int,
     published: bool = False,
+    ids: int = 1,
 ) -> tuple[SipsRounds, dict[str, float]]:
     """Shares that grow by 1/0.3 from round to round, and the split of delta that serves best.
 
     The best split has the lowest threshold in the last round, which has most of the budget. It
     depends on public parameters alone. If `published`, noise and thresholds get one half each.
+    Where a person has several ids, noise is for all of them, and so are thresholds.
     """
     grow = [GROWTH ** (rounds - k) for k in range(1, rounds + 1)]
     shares = tuple(g / math.fsum(grow) * (1.0 - 1e-14) for g in grow)
 
     def curve(share: float, novel: float) -> Gaussian:
         sigma = ROUND_UP * gaussian_scale(epsilon, delta - novel) / math.sqrt(share)
+        if ids > 1:
+            threshold = threshold_for(sigma, share * novel, ids * max_items)
+            return Gaussian(ids * sigma, ids * threshold)
         return Gaussian(sigma, gaussian_threshold(sigma, share * novel, max_items))
 
     splits = (0.5,) if published else SPLITS

@@ -55,7 +55,7 @@ class Terms:
         values = {
             "format": FORMAT,
             "periods": self.periods,
-            "budget": vars(self.budget),
+            "budget": self.budget.numbers,
             "plan": self.plan.to_dict(),
         }
         return json.dumps(values, indent=2, sort_keys=True)

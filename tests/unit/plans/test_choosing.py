@@ -156,7 +156,7 @@ def test_what_is_estimated_is_the_noisy_histogram_and_nothing_else() -> None:
         plan = dpsu.plan(epsilon=1, delta=1e-5, insecure_seed=seed)
         assert isinstance(plan.selection, Choice)
         paid = plan.selection.epsilon
-        expected = estimate(histogram(sizes), Key.from_insecure_seed(seed), paid)
+        expected = estimate(histogram(sizes), Key.from_insecure_seed(seed), paid, 1)
         assert dpsu.release(data, plan).plan.hints == expected
         seen.add(expected.expected_users)
     assert len(seen) == 5
@@ -197,13 +197,13 @@ def test_one_user_is_in_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
         return 0
 
     monkeypatch.setattr("dpsu.engines.estimates.two_sided_geometric", silent)
-    estimate(histogram(np.full(500, 3)), Key.from_insecure_seed(1), 0.03)
+    estimate(histogram(np.full(500, 3)), Key.from_insecure_seed(1), 0.03, 1)
     assert [place for place, _ in asked] == list(range(len(histogram(sizes))))
     assert all(0 < epsilon <= Fraction(0.03) for _, epsilon in asked)
 
 
 def test_few_users_are_not_guessed_about() -> None:
-    hints = estimate(histogram(np.ones(50, np.int64)), Key.from_insecure_seed(1), 0.02)
+    hints = estimate(histogram(np.ones(50, np.int64)), Key.from_insecure_seed(1), 0.02, 1)
     assert hints.expected_users is None
     assert hints.expected_items_per_user is None
     assert hints.epsilon == 0.02

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import mpmath
 import numpy as np
@@ -244,9 +244,16 @@ def test_an_item_without_weight_never_comes_out() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"order": 1.0}, {"order": math.inf}, {"rate": 0.0}, {"rate": math.nan}, {"sure": 0.0}],
+    [
+        {"order": 1.0},
+        {"order": math.inf},
+        {"rate": 0.0},
+        {"rate": math.nan},
+        {"sure": 0.0},
+        {"ids": 0},
+    ],
 )
-def test_accounts_that_make_no_sense_are_refused(change: dict[str, float]) -> None:
+def test_accounts_that_make_no_sense_are_refused(change: dict[str, Any]) -> None:
     curve = round_curve(account(), 0.7, 0.35)
     assert verify(curve, replace(account(), **change)) == math.inf
 

@@ -41,7 +41,7 @@ from dpsu.engines.cluster.steps import (
 from dpsu.engines.estimates import CLASSES, estimate
 from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
-from dpsu.inputs.columns import pick
+from dpsu.inputs.columns import ONE_PER_ENTRY, pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import wanted
 from dpsu.plans.mechanisms import Auto, Choice
@@ -209,7 +209,8 @@ def chosen(query: ReleaseQuery) -> ReleaseQuery:
         table = failing_quietly(lambda: query.set_sizes().toArrow())
     counted = np.zeros(CLASSES, np.int64)
     np.add.at(counted, table["class"].to_numpy(), table["number"].to_numpy())
-    hints = estimate(counted, job.key, job.plan.selection.epsilon)
+    ids = job.plan.privacy.ids_per_person
+    hints = estimate(counted, job.key, job.plan.selection.epsilon, ids)
     return replace(query, job=replace(job, plan=job.plan.chosen(hints)))
 
 
@@ -238,6 +239,11 @@ def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
     """Refuse what only one machine can do: users in an order, and texts."""
+    if plan.user.names == (ONE_PER_ENTRY,):
+        raise ParameterError(
+            f"user={ONE_PER_ENTRY!r} is for one machine: Spark may compute rows again, in another "
+            "order, so that they have no ids; give a column of users"
+        )
     if plan.text is not None and plan.mechanism.parallel:
         raise ParameterError("texts are for one machine, not for Spark; give a column of items")
     if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:

@@ -124,6 +124,7 @@ class Auto(Mechanism):
         choices=(ITEMS, SPEED),
     )
     name: ClassVar[str] = "auto"
+    several_ids: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "the best of these for users as expected, or as estimated privately; the default"
     )
@@ -171,7 +172,7 @@ class Auto(Mechanism):
         found = []
         for each in PARALLEL_CANDIDATES if self.among == PARALLEL else CANDIDATES:
             try:
-                found.append(Candidate(each, each.design(privacy, item)))
+                found.append(Candidate(each, each.designed_for(privacy, item)))
             except ParameterError:
                 # Tiny guarantees leave no coins for bits; sieve has a design for all of them.
                 if isinstance(each, Sieve):
@@ -181,7 +182,7 @@ class Auto(Mechanism):
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Every candidate, for what the estimate leaves of the guarantee."""
         paid = self.budget * privacy.epsilon
-        made = self.designed(Privacy(privacy.epsilon - paid, privacy.delta), item)
+        made = self.designed(replace(privacy, epsilon=privacy.epsilon - paid), item)
         return Design(
             Choice(paid, made),
             None,

@@ -12,6 +12,7 @@ from dpsu.options import Typed, one_of, option, options_of
 from dpsu.policies import Policy
 from dpsu.privacy.curves import ReleaseCurve
 from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.several_ids import for_each_id
 from dpsu.privacy.shifts import Shift
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ class Mechanism(Typed, ABC):
         Whether it goes through texts length by length, instead of weighing pairs.
     noun : str
         What its probabilities are about.
+    several_ids : bool
+        Whether `design` heeds how many ids a person may have. Others get a guarantee for one id
+        that implies the one for a person, by group privacy: dearer, and right for any mechanism.
     usual_items : int or None
         Items per user to compare it with where nobody said how many, if it must be given one.
     """
@@ -102,6 +106,7 @@ class Mechanism(Typed, ABC):
     counts: ClassVar[bool] = True
     by_length: ClassVar[bool] = False
     noun: ClassVar[str] = "An item"
+    several_ids: ClassVar[bool] = False
     usual_items: ClassVar[int | None] = None
 
     def __init_subclass__(cls) -> None:
@@ -116,6 +121,10 @@ class Mechanism(Typed, ABC):
     @abstractmethod
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Policy and curve, or rounds, that keep this guarantee, and the names of proofs."""
+
+    def designed_for(self, privacy: Privacy, item: Items | Tokens) -> Design:
+        """The design that keeps this guarantee for all ids of a person."""
+        return self.design(privacy if self.several_ids else for_each_id(privacy), item)
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """What a report says of the design, besides noise, threshold and cutoff."""
@@ -133,8 +142,11 @@ class Mechanism(Typed, ABC):
         """Which texts are read, and the lengths of n-grams; None where items have a column."""
         return item.source
 
-    def as_gaussian(self, design: Design) -> Shift | None:
-        """A release by this design as Gaussian noise, for ledgers; None where it is not."""
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
+        """A release by this design as Gaussian noise, for ledgers; None where it is not.
+
+        The shift is that of one person, who has so many ids.
+        """
         return None
 
     @property

@@ -31,6 +31,7 @@ class Bits(Mechanism):
         high=max(SHARES),
     )
     name: ClassVar[str] = "bits"
+    several_ids: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "four rounds of exact coins without noise, or one, as cheap as a GROUP BY; four release "
         "most where users hold hundreds of items, all of which count; parallel"
@@ -51,6 +52,7 @@ class Bits(Mechanism):
             privacy.delta,
             items_per_user=self.items_per_user,
             rounds=self.rounds,
+            ids=privacy.ids_per_person,
         )
         return Design(bits, None, "hash", None, tuple(split.items()), "bits", max_users=MAX_USERS)
 

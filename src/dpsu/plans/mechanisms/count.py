@@ -19,10 +19,11 @@ from dpsu.plans.mechanisms.one_shot import (
     all_delta_for_novel_items,
     halves,
     needs_max_items,
+    noise_and_novel,
     together,
 )
 from dpsu.policies import Count
-from dpsu.privacy import calibration, joint
+from dpsu.privacy import calibration, joint, several_ids
 from dpsu.privacy.curves import Gaussian, Laplace, ReleaseCurve, TruncatedLaplace
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_counts
@@ -40,6 +41,7 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
     """
 
     max_items: int | None = max_items(None, "none (it is required)")
+    several_ids: ClassVar[bool] = True
     name: ClassVar[str] = "count-laplace"
     summary: ClassVar[str] = (
         "one count per item and user, Laplace noise (Korolova et al., Wilson et al.)"
@@ -61,7 +63,8 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
             threshold = calibration.count_laplace_threshold(scale, delta, most)
             curve, theorem = Laplace(scale, threshold), "laplace"
         else:
-            curve, theorem = TruncatedLaplace(epsilon, delta, float(most)), "truncated-laplace"
+            sensitivity = float(privacy.ids_per_person * most)
+            curve, theorem = TruncatedLaplace(epsilon, delta, sensitivity), "truncated-laplace"
         return Design(
             OneShot(Count(), curve),
             most,
@@ -81,21 +84,28 @@ class CountGaussian(Published, WithMinUsers, WithPrior):
     """Every user counts once for each of its items; Gaussian noise."""
 
     max_items: int = max_items(DEFAULT_MAX_ITEMS)
+    several_ids: ClassVar[bool] = True
     name: ClassVar[str] = "count-gaussian"
     summary: ClassVar[str] = "one count per item and user, Gaussian noise"
 
     def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
         """Counts of l2 sensitivity sqrt(max_items), with a Gaussian curve for it."""
         epsilon, delta, most = privacy.epsilon, privacy.delta, self.max_items
-        norm = math.sqrt(most) * calibration.ROUND_UP
-        if self.as_published or self.shift:
+        ids = privacy.ids_per_person
+        norm = ids * math.sqrt(most) * calibration.ROUND_UP
+        if ids > 1:
+            highest = min(1.0, calibration.ROUND_UP / math.sqrt(most))
+            sigma, threshold, novel = several_ids.scale_and_threshold(privacy, most, highest)
+            sigma, threshold = norm * sigma, norm * threshold
+            split, theorem = noise_and_novel(delta, novel), "several-ids"
+        elif self.as_published or self.shift:
             sigma = norm * calibration.gaussian_scale(epsilon, delta / 2.0)
             threshold = calibration.count_gaussian_threshold(sigma, delta / 2.0, most)
             split, theorem = halves(delta), "gaussian"
         else:
             share = 1.0 / math.sqrt(most)
-            novel = joint.NovelWeights(most, share * (1.0 - 1e-11), share)
-            sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, novel)
+            weights = joint.NovelWeights(most, share * (1.0 - 1e-11), share)
+            sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, weights)
             sigma, threshold = norm * sigma, norm * threshold
             split, theorem = together(delta), "gaussian-joint"
         curve = Gaussian(sigma, threshold)
@@ -108,9 +118,9 @@ class CountGaussian(Published, WithMinUsers, WithPrior):
             **self._bounding(most),
         )
 
-    def as_gaussian(self, design: Design) -> Shift | None:
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Every novel item weighs exactly 1."""
-        return shift_of_counts(design.selection.curve, self.max_items)
+        return shift_of_counts(design.selection.curve, self.max_items, ids)
 
     def people(self, design: Design, weight: float) -> str:
         """Everybody who holds an item counts."""

@@ -66,6 +66,7 @@ class NGrams(Mechanism):
     )
     counts: ClassVar[bool] = False
     by_length: ClassVar[bool] = True
+    several_ids: ClassVar[bool] = True
     noun: ClassVar[str] = "A token"
     parallel: ClassVar[bool] = False
 
@@ -111,6 +112,7 @@ class NGrams(Mechanism):
             max_items=self.max_items,
             spurious=self.spurious,
             fraction_bits=UNBOUNDED_FRACTION_BITS,
+            ids=privacy.ids_per_person,
         )
         return Design(
             design,
@@ -128,9 +130,9 @@ class NGrams(Mechanism):
         source = super().texts(item)
         return None if source is None else replace(source, shortest=1, longest=self.longest)
 
-    def as_gaussian(self, design: Design) -> Shift | None:
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """All rounds as one, and the delta that novel items have."""
-        return shift_of_rounds(design.selection.scales, design.delta_split)
+        return shift_of_rounds(design.selection.scales, design.delta_split, ids)
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """Every length with its share and noise."""

@@ -9,7 +9,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.options import number, option
 from dpsu.plans.mechanisms.base import Mechanism
-from dpsu.privacy import calibration, joint
+from dpsu.privacy import calibration, joint, several_ids
 from dpsu.privacy.curves import Gaussian, Laplace, TruncatedLaplace
 from dpsu.privacy.guarantee import Privacy
 
@@ -77,7 +77,8 @@ def l1_curve(
 ) -> tuple[Laplace | TruncatedLaplace, str]:
     """The curve of an l1 policy, and the theorem that covers it."""
     if not as_published:
-        return TruncatedLaplace(privacy.epsilon, privacy.delta), "truncated-laplace"
+        ids = float(privacy.ids_per_person)
+        return TruncatedLaplace(privacy.epsilon, privacy.delta, ids), "truncated-laplace"
     if max_items is None:
         raise needs_max_items(f"{name} as published")
     scale = calibration.laplace_scale(privacy.epsilon, 1.0)
@@ -96,17 +97,27 @@ def l2_curve(
     """The curve of an l2 policy whose novel items weigh at least `lowest` after scaling.
 
     `apart` accounts for noise and novel items apart, as published. What is left of a novel item
-    above `min_users` may weigh less than `lowest`, so that only this account holds for it.
+    above `min_users` may weigh less than `lowest`, so that only this account holds for it. Where a
+    person has several ids, nothing is known of novel weights but their norm and number.
     """
-    if apart:
+    ids = privacy.ids_per_person
+    if ids > 1:
+        sigma, threshold, novel = several_ids.scale_and_threshold(privacy, max_items)
+        split, theorem = noise_and_novel(privacy.delta, novel), "several-ids"
+    elif apart:
         sigma = calibration.gaussian_scale(privacy.epsilon, privacy.delta / 2.0)
         threshold = calibration.gaussian_threshold(sigma, privacy.delta / 2.0, max_items)
         split, theorem = halves(privacy.delta), "gaussian"
     else:
-        novel = joint.NovelWeights(max_items, lowest, 1.0)
-        sigma, threshold = joint.joint_scale_and_threshold(privacy.epsilon, privacy.delta, novel)
+        weights = joint.NovelWeights(max_items, lowest, 1.0)
+        sigma, threshold = joint.joint_scale_and_threshold(privacy.epsilon, privacy.delta, weights)
         split, theorem = together(privacy.delta), "gaussian-joint"
-    return Gaussian(sigma * sensitivity, threshold * sensitivity), split, theorem
+    return Gaussian(ids * sigma * sensitivity, ids * threshold * sensitivity), split, theorem
+
+
+def noise_and_novel(delta: float, novel: float) -> Split:
+    """Delta in two parts, one of them for novel items."""
+    return ("noise", delta - novel), ("novel items", novel)
 
 
 def halves(delta: float) -> Split:

@@ -45,6 +45,7 @@ class PolicyLaplace(Published, WithCutoff, WithMinUsers, WithPrior):
     """Users in turn raise items that still need it; Laplace noise, truncated when tight."""
 
     max_items: int | None = max_items(None, "all items")
+    several_ids: ClassVar[bool] = True
     passes: int = passes()
     name: ClassVar[str] = "policy-laplace"
     summary: ClassVar[str] = (
@@ -92,6 +93,7 @@ class PolicyGaussian(Published, WithCutoff, WithPrior):
     """Users in turn move items towards a cutoff; Gaussian noise."""
 
     max_items: int = max_items(DEFAULT_MAX_ITEMS)
+    several_ids: ClassVar[bool] = True
     passes: int = passes()
     name: ClassVar[str] = "policy-gaussian"
     summary: ClassVar[str] = (
@@ -130,10 +132,10 @@ class PolicyGaussian(Published, WithCutoff, WithPrior):
             **self._bounding(most),
         )
 
-    def as_gaussian(self, design: Design) -> Shift | None:
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t), and what rounding adds."""
         norm = 1.0 + ROUNDING_ALLOWANCE
-        return shift_of_weights(design.selection.curve, self.max_items, norm)
+        return shift_of_weights(design.selection.curve, self.max_items, norm, ids)
 
     def people(self, design: Design, weight: float) -> str:
         """Users spread their weight."""

@@ -35,6 +35,7 @@ class Reroute(WithCutoff, WithPrior):
     """Each user spreads l2 norm 1, and full items give back what they do not need."""
 
     max_items: int = max_items(DEFAULT_MAX_ITEMS)
+    several_ids: ClassVar[bool] = True
     name: ClassVar[str] = "reroute"
     summary: ClassVar[str] = (
         "each user spreads l2 norm 1, and full items give back what they do not need; parallel"
@@ -60,10 +61,10 @@ class Reroute(WithCutoff, WithPrior):
             **self._bounding(most),
         )
 
-    def as_gaussian(self, design: Design) -> Shift | None:
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t), and what rounding adds."""
         norm = 1.0 + REROUTE_ALLOWANCE
-        return shift_of_weights(design.selection.curve, self.max_items, norm)
+        return shift_of_weights(design.selection.curve, self.max_items, norm, ids)
 
     def people(self, design: Design, weight: float) -> str:
         """Users spread their weight."""

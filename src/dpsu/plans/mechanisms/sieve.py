@@ -45,6 +45,7 @@ class Sieve(Mechanism):
         usual="3000",
     )
     name: ClassVar[str] = "sieve"
+    several_ids: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "many small rounds, each steering the next; releases most where users hold more than a few "
         "items; parallel"
@@ -69,6 +70,7 @@ class Sieve(Mechanism):
             rounds=self.rounds,
             max_items=most,
             scout_items=scouted,
+            ids=privacy.ids_per_person,
         )
         return Design(
             sieve,
@@ -80,7 +82,7 @@ class Sieve(Mechanism):
             max_users=MAX_USERS,
         )
 
-    def as_gaussian(self, design: Design) -> Shift | None:
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """All rounds as one with norm 1, and the delta that novel items of the largest users have.
 
         Users with fewer items have less for novel items, and those with more a smaller norm; a

@@ -27,6 +27,7 @@ class Sips(Published):
     """weighted-gaussian in rounds, each on what is left."""
 
     max_items: int = max_items(DEFAULT_MAX_ITEMS)
+    several_ids: ClassVar[bool] = True
     rounds: int = rounds(3)
     name: ClassVar[str] = "sips"
     summary: ClassVar[str] = (
@@ -42,6 +43,7 @@ class Sips(Published):
             max_items=self.max_items,
             fraction_bits=UNBOUNDED_FRACTION_BITS,
             published=self.as_published,
+            ids=privacy.ids_per_person,
         )
         return Design(
             sips,
@@ -52,10 +54,10 @@ class Sips(Published):
             "sips",
         )
 
-    def as_gaussian(self, design: Design) -> Shift | None:
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """All rounds as one, and the delta that novel items have."""
         return shift_of_rounds(
-            [curve.scale for curve in design.selection.curves], design.delta_split
+            [curve.scale for curve in design.selection.curves], design.delta_split, ids
         )
 
     def facts(self, design: Design) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ class WeightedLaplace(Published, WithMinUsers, WithPrior):
     """Each user spreads weight 1 over its items; Laplace noise, truncated when tight."""
 
     max_items: int | None = max_items(None, "all items")
+    several_ids: ClassVar[bool] = True
     name: ClassVar[str] = "weighted-laplace"
     summary: ClassVar[str] = "each user spreads weight 1 over its items, Laplace noise"
 
@@ -64,6 +65,7 @@ class WeightedGaussian(Published, WithMinUsers, WithPrior):
     """Each user spreads l2 norm 1 over its items; Gaussian noise. The order of users is nothing."""
 
     max_items: int = max_items(DEFAULT_MAX_ITEMS)
+    several_ids: ClassVar[bool] = True
     name: ClassVar[str] = "weighted-gaussian"
     summary: ClassVar[str] = (
         "each user spreads l2 norm 1 over its items, Gaussian noise; order-free"
@@ -85,9 +87,9 @@ class WeightedGaussian(Published, WithMinUsers, WithPrior):
             **self._bounding(most),
         )
 
-    def as_gaussian(self, design: Design) -> Shift | None:
+    def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t)."""
-        return shift_of_weights(design.selection.curve, self.max_items, 1.0)
+        return shift_of_weights(design.selection.curve, self.max_items, 1.0, ids)
 
     def people(self, design: Design, weight: float) -> str:
         """Users spread their weight."""
