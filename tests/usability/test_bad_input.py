@@ -387,8 +387,8 @@ def test_lists_in_a_list_say_whose_they_are(tmp_path: Path) -> None:
     assert not (tmp_path / "ledger.db").exists()
     said = dpsu.release(data * 10, user="one per entry", epsilon=1, delta=1e-5)
     assert said.items == (MARK,)
-    assert "any one entry of the data" in said.report()
-    assert "each entry of the data is one person, and nobody has two" in said.report()
+    assert "any one entry (row or list) of the data" in said.report()
+    assert "of the data is another person's, and nobody has two" in said.report()
 
 
 def test_warnings_point_at_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_several_columns_make_one_user() -> None:
     frame = pd.concat([FRAME.assign(site="a"), FRAME.assign(site="b", item="tea")])
     released = dpsu.release(frame, user=["site", "user"], **PROMISE)
     assert released.items == ("bread", "milk", "tea")
-    assert "any one 'site, user'" in released.report()
+    assert "any one combination of 'site, user'" in released.report()
 
 
 def test_one_column_in_a_list_is_that_column() -> None:

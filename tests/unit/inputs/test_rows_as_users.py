@@ -1,0 +1,124 @@
+"""Rows that name nobody, each another person's, where that was said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpsu
+from dpsu.inputs import reading
+from dpsu.inputs.columns import ONE_PER_ENTRY
+from dpsu.inputs.keyed import ID_BYTES, drawn_ids
+from dpsu.randomness.keys import Key
+
+CITIES = ["Lima", "Oslo", "Oslo", None, "Kyiv"]
+
+
+def users_of(data: Any, item: str = "city", seed: int = 1) -> list[list[str]]:
+    """Users and items of each part, as they are read."""
+    rows = reading.read(
+        data, user=ONE_PER_ENTRY, item=item, repeats=None, with_repeats=False,
+        key=Key.from_insecure_seed(seed),
+    )  # fmt: skip
+    return [list(map(list, zip(*(c.to_pylist() for c in part()[:2]), strict=True))) for part in rows.parts]  # fmt: skip
+
+
+def given(kind: str, folder: Path) -> Any:
+    table = pa.table({"city": CITIES, "other": range(5)})
+    if kind == "parquet":
+        pq.write_table(table, folder / "rows.parquet")
+        return folder / "rows.parquet"
+    if kind == "csv":
+        (folder / "rows.csv").write_text("city,other\nLima,0\nOslo,1\nOslo,2\n,3\nKyiv,4\n")
+        return folder / "rows.csv"
+    if kind == "jsonl":
+        frame = table.to_pandas()
+        frame.to_json(folder / "rows.jsonl", orient="records", lines=True)
+        return folder / "rows.jsonl"
+    makers = {
+        "arrow": lambda: table, "pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table),
+        "mapping": lambda: {"city": CITIES},
+    }  # fmt: skip
+    return makers[kind]()
+
+
+KINDS = ["parquet", "csv", "jsonl", "arrow", "pandas", "polars", "mapping"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_has_a_user_of_its_own(kind: str, tmp_path: Path) -> None:
+    read = [row for part in users_of(given(kind, tmp_path)) for row in part]
+    assert [item or None for _, item in read] == CITIES
+    assert len({user for user, _ in read}) == len(CITIES)
+    again = [row for part in users_of(given(kind, tmp_path)) for row in part]
+    assert again == read
+    other = [row for part in users_of(given(kind, tmp_path), seed=2) for row in part]
+    assert not {user for user, _ in other} & {user for user, _ in read}
+
+
+def test_parts_have_different_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ROWS_AT_ONCE", 2)
+    parts = users_of(pa.table({"city": CITIES}))
+    assert len(parts) == 3
+    assert len({user for part in parts for user, _ in part}) == len(CITIES)
+
+
+def test_a_list_is_of_one_user() -> None:
+    ((first, second, third),) = users_of(pa.table({"city": [["a", "b"], ["c"]]}))
+    assert first[0] == second[0] != third[0]
+
+
+def test_ids_do_not_depend_on_who_else_is_there() -> None:
+    key = Key.from_insecure_seed(3)
+    assert drawn_ids(key, 0, 7).slice(0, 4).equals(drawn_ids(key, 0, 4))
+    assert set(map(len, drawn_ids(key, 0, 3).to_pylist())) == {2 * ID_BYTES}
+    assert len(drawn_ids(key, 5, 0)) == 0
+
+
+def test_rows_are_released_and_the_report_says_whom_it_protects() -> None:
+    frame = pd.DataFrame({"city": ["Lima", "Oslo"] * 500 + [f"secret {n}" for n in range(50)]})
+    found = dpsu.release(frame, epsilon=1, delta=1e-6, user="one per entry", item="city")
+    assert set(found.items) == {"Lima", "Oslo"}
+    assert "any one entry (row or list) of the data" in found.report()
+    assert "each entry (row or list) of the data is another person's" in found.report()
+
+
+def test_texts_of_rows(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"body": ["a plain text"] * 300})
+    for mechanism in ("weighted-gaussian", "ngrams"):
+        found = dpsu.release(
+            frame, epsilon=2, delta=1e-6, user="one per entry", item=dpsu.Tokens("body"),
+            mechanism=mechanism,
+        )  # fmt: skip
+        assert {"a", "plain", "text"} <= set(found.items)
+
+
+def test_data_that_name_their_users_are_refused() -> None:
+    for data in ({"ann": ["a"]}, [("ann", "a")]):
+        with pytest.raises(dpsu.ParameterError, match="these data name them"):
+            dpsu.release(data, epsilon=1, delta=1e-6, user="one per entry")
+
+
+def test_nobody_is_not_a_column() -> None:
+    with pytest.raises(dpsu.ParameterError, match="'one per entry'"):
+        dpsu.plan(epsilon=1, delta=1e-6, user=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [
+        (["person", "day"], "any one combination of 'person, day'"),
+        (["person", "day"], "protected in each of them alone"),
+        (dpsu.Users("account", ids_per_person=3), "any one person, who may have up to 3 values of"),
+        (dpsu.Users("account", ids_per_person=3), "nobody has more than 3 values of 'account'"),
+        (dpsu.Users(["p", "d"], ids_per_person=7), "up to 7 combinations of 'p, d'"),
+    ],
+)
+def test_a_plan_says_whom_it_protects(user: Any, told: str) -> None:
+    assert told in str(dpsu.plan(epsilon=1, delta=1e-6, user=user))
