@@ -96,7 +96,7 @@ class Sieve(Mechanism):
         sieve = design.selection
         facts = [("noise scale", f"{sieve.sigma:.6g} / sqrt(share of a round)")]
         norms, most = sieve.limits()[-1].norms, sieve.account.max_items
-        if most > 1:
+        if norms[-1] < norms[0]:
             fall = f"1 with one item, falling to {norms[-1]:.5f} with {most:,} items or more"
             facts.append(("norm of a user", fall))
         first = 1
