@@ -355,7 +355,8 @@ def _refuse_what_is_not_seen(cursor: Any, keys: str, told: dict[str, Any]) -> No
     if seen != told["types"] or hidden:
         raise _unfit(
             "it runs on a connection of its own, where temporary tables and views, registered "
-            "frames and what is not committed are not seen; name others, or commit first"
+            "frames, settings of this session and what is not committed are not seen; name other "
+            "tables, or commit first"
         )
 
 
@@ -382,7 +383,10 @@ def _calls_in(text: str, name: str) -> int:
 
     said = text.encode()
     places = [place for place, _ in duckdb.tokenize(text)]
-    words = [said[start:end].decode().strip() for start, end in pairwise([*places, len(said)])]
+    words = [
+        said[start:end].decode(errors="replace").strip()
+        for start, end in pairwise([*places, len(said)])
+    ]
     return sum(
         word.strip('"').lower() == name.lower() and after.startswith("(")
         for word, after in pairwise(words)
