@@ -95,7 +95,6 @@ def test_a_statement_releases_and_is_charged(shop: Shop) -> None:
 )
 def test_what_is_planned_and_not_run_spends_nothing(shop: Shop, statement: str) -> None:
     assert shop.charges_of(statement) == 0
-    shop.connection.sql(f"select * from {CALL}").limit(0).fetchall()
 
 
 @pytest.mark.parametrize(
@@ -117,6 +116,13 @@ def test_what_runs_is_charged_once(shop: Shop, before: str | None, statement: st
     if before is not None:
         assert shop.charges_of(before) == 0
     assert shop.charges_of(statement) == 1
+
+
+def test_every_look_at_a_relation_is_charged(shop: Shop) -> None:
+    relation = shop.connection.sql(f"select * from {CALL}")
+    assert (relation.columns, shop.charges) == (["product"], 0)
+    assert (sorted(relation.fetchall()), shop.charges) == (PRODUCTS, 1)
+    assert ("bread" in str(relation), shop.charges) == (True, 2)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +258,10 @@ def test_a_name_is_charged_once(shop: Shop) -> None:
     tuesday = shop.ledger.dataset("visits", once="tuesday")
     dpsu.duckdb.register(shop.connection, ledger=tuesday)
     shop.refused(named, "once='tuesday'; drop it in one of the places")
+    shop.ask("insert into visits select range // 2, 'tea' from range(2000)")
+    assert shop.charges_of(f"select * from {CALL}") == 1
+    shop.ask("delete from visits")
+    assert (shop.ask(f"select * from {CALL}"), shop.charges) == ([("tea",)], 2)
 
 
 def test_types_come_back_as_they_are(shop: Shop) -> None:
