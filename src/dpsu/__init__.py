@@ -6,6 +6,7 @@ from dpsu_command import beginning
 if beginning.started_as_module():
     beginning.begin()
 
+from dpsu import duckdb as duckdb
 from dpsu import spark as spark
 from dpsu._version import __version__ as __version__
 from dpsu.audits import Audit, audit
@@ -104,4 +105,6 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *_SHOWN_BESIDE])
 
 
-_SHOWN_BESIDE = ("__all__", "__doc__", "__file__", "__name__", "__path__", "__version__", "spark")
+_SHOWN_BESIDE = (
+    "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__", "duckdb", "spark",
+)  # fmt: skip

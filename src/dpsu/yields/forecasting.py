@@ -142,7 +142,7 @@ def _others(
 ) -> list[Mechanism]:
     """The mechanism of the plan first, and those to compare it with."""
     size = asked.max_items if typed_size else None
-    listed = tried_mechanisms() if mechanisms is None else list(mechanisms)
+    listed: Sequence[str | Mechanism] = tried_mechanisms() if mechanisms is None else mechanisms
     made = [as_mechanism(each, size) for each in listed]
     return [asked.mechanism, *(each for each in made if each.name != asked.name)]
 
