@@ -20,13 +20,13 @@ from dpsu.randomness.keys import Key
 CITIES = ["Lima", "Oslo", "Oslo", None, "Kyiv"]
 
 
-def users_of(data: Any, item: str = "city", seed: int = 1) -> list[list[str]]:
+def users_of(data: Any, item: str = "city", seed: int = 1) -> list[list[tuple[str, Any]]]:
     """Users and items of each part, as they are read."""
     rows = reading.read(
         data, user=ONE_PER_ENTRY, item=item, repeats=None, with_repeats=False,
         key=Key.from_insecure_seed(seed),
     )  # fmt: skip
-    return [list(map(list, zip(*(c.to_pylist() for c in part()[:2]), strict=True))) for part in rows.parts]  # fmt: skip
+    return [list(zip(*(c.to_pylist() for c in part()[:2]), strict=True)) for part in rows.parts]  # fmt: skip
 
 
 def given(kind: str, folder: Path) -> Any:
