@@ -22,6 +22,7 @@ TESTED_ELSEWHERE = {
     "columns",
     "compare",
     "forecast",
+    "hand-on",
     "ledger",
     "series",
     "spark",
