@@ -108,7 +108,7 @@ def setting(found: dict[str, Any]) -> str:
     noise = about["many"]["max_rows"] * about["max_amount"] / (HALF * epsilon)
     largest = ", ".join(f"{value:,} (rank {rank})" for rank, value in about["sums"].items())
     return (
-        f"{about['people']:,} made-up people and {about['products']:,} products, of which "
+        f"{about['people']:,} made-up people and {about['products']:,} products, of which at most "
         f"{about['many']['max_rows']} of a person count, at amounts from 0 to "
         f"{about['max_amount']}. "
         f"Keys and sums together cost epsilon {epsilon:g} and delta {delta:g}. "

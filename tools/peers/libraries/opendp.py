@@ -15,9 +15,9 @@ def given(ask: Ask) -> Sums:
     import polars as pl
 
     dp.enable_features("contrib")
-    released = pl.read_parquet(keys)
+    released = pl.read_parquet(keys).select("product")
     context = dp.Context.compositor(
-        # Rows without a released key go first, so that none of a person's rows is wasted on them.
+        # Rows without a released key are dropped first: a person's few rows are not for them.
         data=pl.scan_parquet(purchases).join(released.lazy(), on="product", how="semi"),
         privacy_unit=dp.unit_of(contributions=1, identifier="person"),
         privacy_loss=dp.loss_of(epsilon=epsilon),

@@ -21,8 +21,8 @@ def given(ask: Ask) -> Sums:
         "product": {"type": "string"},
         "amount": {"type": "int", "lower": 0, "upper": max_amount},
     }
-    rows, released = pd.read_parquet(purchases), pd.read_parquet(keys)
-    # GROUP BY leaves out a key without rows. So each key gets a row of amount 0 of nobody.
+    rows, released = pd.read_parquet(purchases), pd.read_parquet(keys)[["product"]]
+    # GROUP BY leaves out keys without rows: each gets a row of amount 0 of nobody (ids below 0).
     nobody = released.assign(person=range(-len(released), 0), amount=0)
     reader = snsql.from_df(
         pd.concat([rows.merge(released, on="product"), nobody]),

@@ -25,7 +25,7 @@ def given(ask: Ask) -> Sums:
         Session,
     )
 
-    released = spark.read.parquet(keys)
+    released = spark.read.parquet(keys).select("product")
     session = Session.from_dataframe(
         privacy_budget=PureDPBudget(epsilon),
         source_id="purchases",
@@ -34,7 +34,7 @@ def given(ask: Ask) -> Sums:
     )
     query = (
         QueryBuilder("purchases")
-        .join_public(released)  # rows without a released key go first
+        .join_public(released)  # drops rows without a released key, before the next line
         .enforce(MaxRowsPerID(max_rows))
         .groupby(KeySet.from_dataframe(released))
         .sum("amount", low=0, high=max_amount, name="amount")
