@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit mutants bench papers soak docs clean
+.PHONY: demo test lint audit mutants bench papers peers soak docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -48,6 +48,12 @@ papers: $(VENV)/.test
 	$(BIN)/python -m tools.plots
 	$(BIN)/python -m tools.pages
 
+# Released keys in other libraries, each installed in an environment of its own in .peers; some of
+# them need Python 3.11 (PEERS_PYTHON) and Java. About 4 GB, and a quarter of an hour.
+peers: $(VENV)/.test
+	$(BIN)/python -m tools.peers $(if $(PEERS_PYTHON),--python "$(PEERS_PYTHON)")
+	$(BIN)/python -m tools.pages
+
 # Twenty minutes of attacks from outside, or MINUTES; what they find is added to the results.
 soak: $(VENV)/.test
 	$(BIN)/python -m tools.soak --minutes $(or $(MINUTES),20) \
@@ -62,4 +68,4 @@ test: lint
 	$(BIN)/pytest -n 2
 
 clean:
-	rm -rf $(VENV) build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .peers build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

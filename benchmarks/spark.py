@@ -136,7 +136,7 @@ def compare(paths: list[Path]) -> dict[str, dict[str, Any]]:
 
 def measure_peer(path: Path) -> dict[str, Any]:
     """PipelineDP on RDDs, once: private partition selection by Gaussian counts."""
-    import pipeline_dp  # type: ignore[import-not-found]
+    import pipeline_dp
 
     spark = session()
     began, worked = time.perf_counter(), cpu_seconds()

@@ -43,6 +43,7 @@ def pages() -> dict[Path, str]:
         DOCS / "guides" / "spark.md": _spark(),
         DOCS / "guides" / "forecast.md": _forecast(),
         DOCS / "guides" / "series.md": _series(),
+        DOCS / "guides" / "hand-on.md": _hand_on(),
         DOCS / "explanation" / "how-it-works.md": _tried(),
         DOCS / "figures" / "audit.md": _audit(),
         DOCS / "figures" / "reliability.md": _reliability(),
@@ -142,6 +143,13 @@ def _series() -> str:
 
     result = json.loads(series.RESULTS.read_text("utf-8"))
     return _filled("guides/series.md", {"measured": series.table(result)})
+
+
+def _hand_on() -> str:
+    from tools.peers import runner, tables
+
+    found = json.loads(runner.RESULTS.read_text("utf-8"))
+    return _filled("guides/hand-on.md", tables.snippets() | tables.measured(found))
 
 
 def _tried() -> str:

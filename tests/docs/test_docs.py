@@ -24,6 +24,7 @@ TESTED_ELSEWHERE = {
     "compare",
     "duckdb",
     "forecast",
+    "hand-on",
     "ledger",
     "series",
     "spark",

@@ -1,0 +1,1 @@
+"""Keys that `dpsu` released, handed to other libraries, each in an environment of its own."""
