@@ -48,6 +48,9 @@ class Conversation(Protocol):
     def hashes_after(self, round_number: int) -> bool:
         """Whether ids of users and items are hashed in a later round."""
 
+    def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
+        """Of which items replies say that no user gives them anything any more."""
+
     def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
         """What users give, and which items are in their sets if those were chosen in this round."""
 
@@ -82,6 +85,11 @@ class SieveConversation:
         return any(
             this_round.place == 0 for this_round in list(self.sieve.rounds())[round_number + 1 :]
         )
+
+    def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
+        """Items that are released have no attention, and no others."""
+        found: NDArray[np.bool_] = replies == 0.0
+        return found
 
     def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
         """Weights in proportion to attention."""
@@ -129,6 +137,10 @@ class SipsConversation:
         """Users draw a new sample in every round."""
         return round_number + 1 < self.rounds
 
+    def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
+        """Items that are released."""
+        return replies
+
     def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
         """Equal shares to items that are not released."""
         released = np.zeros(engine.held.n_items, bool) if replies is None else replies
@@ -171,6 +183,10 @@ class BitsConversation:
     def hashes_after(self, round_number: int) -> bool:
         """What is left over goes to other items in every round."""
         return round_number + 1 < self.rounds
+
+    def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
+        """Items that are released."""
+        return replies
 
     def survey(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.int64]:
         """Sums over some users, of which all users together make an estimate."""
@@ -233,6 +249,10 @@ class RerouteConversation:
     def hashes_after(self, round_number: int) -> bool:
         """Users are bounded before the first round, and nothing is hashed after it."""
         return False
+
+    def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
+        """None: in the second round all items get what came back."""
+        return np.zeros(len(replies), bool)
 
     def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
         """Equal shares in the first round, a part of what came back in the second."""

@@ -114,6 +114,17 @@ def as_bytes(values: NDArray[Any]) -> NDArray[Any]:
     return values.view(np.uint8) if values.dtype == bool else values
 
 
+def as_narrow(values: NDArray[np.int64]) -> NDArray[Any]:
+    """Weights in four bytes each where all of them fit."""
+    narrow = values.astype(np.int32)
+    return narrow if (narrow == values).all() else values
+
+
+def from_narrow(data: Any, length: int) -> NDArray[Any]:
+    """So many weights, whose width their bytes tell."""
+    return np.frombuffer(data, np.int32 if len(data) == 4 * length else np.int64)
+
+
 def refuse_gaps(expected: dict[int, Any], messages: dict[int, Message]) -> None:
     """Refuse to go on without a message: it would silently change the result."""
     if expected.keys() != messages.keys():

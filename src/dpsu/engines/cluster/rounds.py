@@ -29,8 +29,11 @@ from dpsu.engines import local
 from dpsu.engines.cluster.conversations import Conversation, State
 from dpsu.engines.cluster.inboxes import (
     Inbox,
+    Told,
     as_bytes,
+    as_narrow,
     by_home,
+    from_narrow,
     named_items,
     past_items,
     put,
@@ -57,6 +60,9 @@ from dpsu.engines.cluster.surveys import Findings, Surveys, survey_messages, sur
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.kernels.rounds import mark_present
 from dpsu.plans.mechanisms import OneShot
+
+# Sets of users are sent on as they came as long as so many of their items are still open.
+WORTH_KEEPING = 0.8
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,16 +124,38 @@ class Ask:
         yield from surveys.tell(partition, homes)
         for to, places in homes.items():
             if present is None:
-                yield Message(to, GIVEN, partition, weights[places].tobytes())
+                yield Message(to, GIVEN, partition, as_narrow(weights[places]).tobytes())
             else:
                 stay = present[places]
                 data = {"kept": stay.view(np.uint8), "weights": weights[places[stay]]}
                 yield Message(to, KEPT, partition, pack(data))
+        hashed = self.conversation.hashes_after(self.round_number)
+        if present is None and (hashed or not len(users)):
+            yield from self._keep_on(partition, inbox, told)
+            return
         if present is None:
             present = np.ones(len(home), bool)
         kept = np.flatnonzero(present)
         names = items.take(kept) if len(items) else items
         yield from self._keep(partition, engine, present, users, names, home[kept])
+
+    def _keep_on(self, partition: int, inbox: Inbox, told: Told) -> Iterator[Message]:
+        """What users kept before, without the items that are done once these are worth leaving out.
+
+        Places of items stay what they are, so that replies find them.
+        """
+        if self.round_number + 1 == self.conversation.rounds or not len(told.home):
+            return
+        left = ~self.conversation.done(told.replies)
+        codes = told.held.items
+        open_rows = left[codes]
+        data = inbox.own
+        if np.count_nonzero(open_rows) < WORTH_KEEPING * len(codes):
+            ends = np.append(0, np.cumsum(open_rows))
+            sizes = ends[told.held.stop] - ends[told.held.start]
+            own = unpack(inbox.own)
+            data = pack(own | {"sizes": sizes.astype(np.int32), "codes": codes[open_rows]})
+        yield Message(partition, USERS, partition, data)
 
     def _keep(
         self,
@@ -278,7 +306,7 @@ class Answer:
             refuse_gaps({sender: r for sender, r in routes.items() if len(r)}, inbox.messages)
             for sender, message in inbox.messages.items():
                 if message.kind == GIVEN:
-                    given[sender] = np.frombuffer(message.data, np.int64)
+                    given[sender] = from_narrow(message.data, len(routes[sender]))
                     continue
                 data = unpack(message.data)
                 stay = numbers(data["kept"], np.uint8).view(bool)

@@ -156,14 +156,14 @@ class SendRows:
         n_items = len(items.dictionary)
         keys = place[numbers(users.indices, np.int32)] * n_items + numbers(items.indices, np.int32)
         # Sorted by partition and user, every pair once.
-        places, codes = np.divmod(np.unique(keys), n_items)
+        places, codes = np.divmod(_sorted_once(keys), n_items)
         ends = np.searchsorted(
             partition[by_partition[places]], np.arange(self.job.partitions), side="right"
         )
         first = 0
         for to, last in enumerate(ends.tolist()):
             if last > first:
-                held_by, sizes = np.unique(places[first:last], return_counts=True)
+                held_by, sizes = _runs(places[first:last])
                 held, at = np.unique(codes[first:last], return_inverse=True)
                 yield Message(
                     to, ROWS, -1,
@@ -177,6 +177,19 @@ class SendRows:
                     ),
                 )  # fmt: skip
             first = last
+
+
+def _sorted_once(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Distinct numbers, sorted in place: several times as fast as `np.unique`, which hashes."""
+    keys.sort()
+    once: NDArray[np.int64] = keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]]
+    return once
+
+
+def _runs(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct ones of sorted numbers, and how often each occurs."""
+    first = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+    return values[first], np.diff(first, append=len(values))
 
 
 def received_pairs(messages: Iterable[Message]) -> dict[int, Pairs]:
