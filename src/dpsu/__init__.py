@@ -9,6 +9,7 @@ if beginning.started_as_module():
 from dpsu import spark as spark
 from dpsu._version import __version__ as __version__
 from dpsu.audits import Audit, audit
+from dpsu.codebooks import Domains, domains
 from dpsu.errors import (
     BudgetError,
     DataError,
@@ -23,6 +24,7 @@ from dpsu.errors import (
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
+from dpsu.inputs.values import Values
 from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.splitting import split_budget
 from dpsu.plans.counts import Counts
@@ -63,6 +65,7 @@ __all__ = [
     "Counts",
     "DataError",
     "DataWarning",
+    "Domains",
     "DpsuError",
     "Forecast",
     "Greedy",
@@ -86,10 +89,12 @@ __all__ = [
     "Sips",
     "Tokens",
     "Users",
+    "Values",
     "WeightedGaussian",
     "WeightedLaplace",
     "audit",
     "compare",
+    "domains",
     "forecast",
     "mechanism",
     "plan",

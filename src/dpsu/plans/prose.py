@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsu.inputs.values import Values
 from dpsu.plans.mechanisms import Choice, Hints
 from dpsu.showing import markup
 
@@ -109,6 +110,8 @@ def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
     ]
     if plan.text is not None:
         facts.append(("items", str(plan.text)))
+    if isinstance(plan.item, Values):
+        facts.append(("items", plan.item.told))
     facts += plan.mechanism.facts(plan.design)
     if plan.order is not None:
         facts.append(("order", _order_text(plan)))
@@ -177,6 +180,7 @@ def proofs(plan: Plan) -> dict[str, str]:
         **policy,
         "min-users": (plan.shift > 0, "min_users"),
         "text": (plan.text is not None, "texts"),
+        "domains": (isinstance(plan.item, Values), "values of columns"),
         "orders": (orders, "orders and samples"),
         "public": (plan.prior is not None or plan.public_items is not None, "public data"),
         "counts": (plan.noisy_counts is not None, "counts"),

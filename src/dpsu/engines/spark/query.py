@@ -44,6 +44,7 @@ from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, war
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import wanted
+from dpsu.inputs.values import Values
 from dpsu.plans.mechanisms import Auto, Choice
 from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
@@ -237,7 +238,11 @@ def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
-    """Refuse what only one machine can do: users in an order, and texts."""
+    """Refuse what only one machine can do: users in an order, texts, and values of columns."""
+    if isinstance(plan.item, Values):
+        raise ParameterError(
+            "values of many columns are for one machine, not for Spark; give a column of items"
+        )
     if plan.text is not None and plan.mechanism.parallel:
         raise ParameterError("texts are for one machine, not for Spark; give a column of items")
     if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
