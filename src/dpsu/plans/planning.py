@@ -49,7 +49,8 @@ def plan(
         of epsilon pays for; the plan then names what it may choose.
     user, item : str, sequence of str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release; several columns make one key
-        together; :class:`dpsu.Tokens` makes items of texts.
+        together; :class:`dpsu.Tokens` makes items of texts, and :class:`dpsu.Values` of the values
+        of many columns.
     counts : bool or Counts
         Also release a noisy number of users for every released item.
     public_items : iterable, frame or path, optional
