@@ -231,6 +231,8 @@ def read_columns(
 ) -> Rows:
     """Rows of these columns, not tokenized; those of values become items of several kinds."""
     keyed = Keyed(columns) if melted is None else melted
+    # A row of the table leads to so many rows of a user and an item.
+    kinds = 1 if melted is None else len(melted)
     columns = list({column.name: column for column in reversed(columns)}.values())[::-1]
     if isinstance(data, Query):
         return keyed.rows(data._tables(columns))
@@ -241,14 +243,14 @@ def read_columns(
             for path in files.expand(paths, format)
         ]
         if memory is not None:
-            times = 1 if melted is None else len(melted)
-            memory.expect(times * sum(source.known_rows for source in sources))
+            memory.expect(kinds * sum(source.known_rows for source in sources))
         return keyed.rows(table for source in sources for table in source.tables)
     _refuse_kind(data)
     if frames.is_frame(data):
         table = frames.columns_of(data, columns, keyed.tally.lose)
-        starts = range(0, max(1, len(table)), ROWS_AT_ONCE)
-        return keyed.rows([_slice(table, first) for first in starts])
+        at_once = max(1, ROWS_AT_ONCE // kinds)
+        starts = range(0, max(1, len(table)), at_once)
+        return keyed.rows([_slice(table, first, at_once) for first in starts])
     if isinstance(data, Mapping) and iterables.is_table(data, columns):
         return keyed.rows([lambda: iterables.table_of(data, columns, keyed.tally.lose)])
     _refuse_repeats(columns)
@@ -384,5 +386,5 @@ def _paths(data: Any) -> list[str | os.PathLike[str]]:
     return list(given) if named else []
 
 
-def _slice(table: pa.Table, first: int) -> ReadTable:
-    return lambda: table.slice(first, ROWS_AT_ONCE)
+def _slice(table: pa.Table, first: int, rows: int) -> ReadTable:
+    return lambda: table.slice(first, rows)
