@@ -20,7 +20,7 @@ from dpsu.contributions.ids import integers
 from dpsu.contributions.kinds import KindsCodec
 from dpsu.contributions.pairs import Columns, Part, Rows, Tally
 from dpsu.errors import DataError, ParameterError
-from dpsu.inputs.columns import Users
+from dpsu.inputs.columns import ONE_PER_ENTRY, Users
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.keyed import Keyed, label
 from dpsu.inputs.values import Values
@@ -41,6 +41,12 @@ class ValueColumn(Column):
 
 def columns_of_values(user: Users, item: Values) -> list[Column]:
     """The columns that are read: those of users, and those whose values are items."""
+    if user.name == ONE_PER_ENTRY:
+        raise ParameterError(
+            "values of many columns need a column of users; number the rows in one, if each is "
+            "another person's, and name it with {user}",
+            user=ONE_PER_ENTRY,
+        )
     if set(user.names) <= set(item.names):
         raise ParameterError(
             f"{{columns}} has {user.name!r}, which is the person to protect: ids of people would "

@@ -202,6 +202,11 @@ def test_ids_of_people_are_not_released(columns: list[str], user: Any) -> None:
             refuse()
 
 
+def test_rows_without_users_are_refused() -> None:
+    with pytest.raises(ParameterError, match="values of many columns need a column of users"):
+        dpsu.domains({"job": ["a"]}, columns="job", user="one per entry", epsilon=1, delta=1e-6)
+
+
 def test_a_column_of_several_that_name_users_may_be_a_value() -> None:
     table = pa.table({"site": ["n", "s"], "number": [1, 1], "job": ["a", None]})
     held = decoded(read(table, ["site", "number"], dpsu.Values(["site", "job"])))
