@@ -10,6 +10,7 @@ from dpsu import duckdb as duckdb
 from dpsu import spark as spark
 from dpsu._version import __version__ as __version__
 from dpsu.audits import Audit, audit
+from dpsu.codebooks import Domains, domains
 from dpsu.errors import (
     BudgetError,
     DataError,
@@ -24,6 +25,7 @@ from dpsu.errors import (
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
+from dpsu.inputs.values import Values
 from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.splitting import split_budget
 from dpsu.plans.counts import Counts
@@ -64,6 +66,7 @@ __all__ = [
     "Counts",
     "DataError",
     "DataWarning",
+    "Domains",
     "DpsuError",
     "Forecast",
     "Greedy",
@@ -87,10 +90,12 @@ __all__ = [
     "Sips",
     "Tokens",
     "Users",
+    "Values",
     "WeightedGaussian",
     "WeightedLaplace",
     "audit",
     "compare",
+    "domains",
     "forecast",
     "mechanism",
     "plan",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import DataWarning, ParameterError
+from dpsu.inputs.values import Values
 from dpsu.keywords import kind_keywords
 from dpsu.options import number, whole_number
 from dpsu.plans.mechanisms import Bits
@@ -213,6 +214,7 @@ def audit(
         ("public_items", plan.public_items),
         ("repeats", plan.item.repeats),
         ("item", plan.text),
+        ("columns", plan.item if isinstance(plan.item, Values) else None),
     ):
         if given is not None:
             raise ParameterError(

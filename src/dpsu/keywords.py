@@ -110,9 +110,10 @@ def _hint(name: str, known: Mapping[str, inspect.Parameter]) -> str:
 
 def _place_in_plan(owner: type) -> str:
     """The keyword of a plan that takes such an object."""
-    return {"Users": "user", "Items": "item", "Tokens": "item", "Counts": "counts"}.get(
-        owner.__name__, "mechanism"
+    places = {"Users": "user", "Counts": "counts"} | dict.fromkeys(
+        ("Items", "Tokens", "Values"), "item"
     )
+    return places.get(owner.__name__, "mechanism")
 
 
 def _owner(name: str) -> type | None:

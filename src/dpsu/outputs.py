@@ -7,7 +7,7 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from dpsu.errors import ParameterError
 from dpsu.runtime.writing import Write, check_writable, text_writer, write_whole
@@ -29,7 +29,18 @@ def write_release(release: Release, path: Path, *, csv_safe: bool = False) -> No
     write_whole(path, items_writer(release, path, csv_safe=csv_safe))
 
 
-def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Write:
+class Table(Protocol):
+    """What can be written as a table."""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What is kept beside the columns."""
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The table itself."""
+
+
+def items_writer(release: Table, path: Path, *, csv_safe: bool = False) -> Write:
     """A function that writes the items in the format of the suffix; without one, as lines."""
     if csv_safe and path.suffix != ".csv":
         raise ParameterError("{csv_safe} is for output whose name ends in .csv", csv_safe=...)
@@ -42,7 +53,7 @@ def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Wri
         return lambda file: _write_csv(release, file, safe=csv_safe)
     if path.suffix == ".json":
         table = release.to_arrow()
-        rows = zip(*(_written(column, json=True) for column in table.columns), strict=True)
+        rows = zip(*(written(column, json=True) for column in table.columns), strict=True)
         listed = (
             [row[0] for row in rows]
             if table.num_columns == 1
@@ -52,21 +63,23 @@ def items_writer(release: Release, path: Path, *, csv_safe: bool = False) -> Wri
     return text_writer("".join(f"{line}\n" for line in lines(release)))
 
 
-def lines(release: Release) -> list[str]:
+def lines(release: Table) -> list[str]:
     """One line per item, with its noisy count after a tab; line breaks in items are escaped.
 
     So are tabs where they separate columns.
     """
-    columns = [_written(column) for column in release.to_arrow().columns]
+    columns = [written(column) for column in release.to_arrow().columns]
     if len(columns) == 1:
         return [str(item).translate(_ESCAPES) for item in columns[0]]
-    return [
-        "\t".join(str(cell).translate(_ESCAPES).replace("\t", "\\t") for cell in row)
-        for row in zip(*columns, strict=True)
-    ]
+    return ["\t".join(_line_cell(cell) for cell in row) for row in zip(*columns, strict=True)]
 
 
-def _written(column: pyarrow.ChunkedArray, *, json: bool = False) -> list[Any]:
+def _line_cell(cell: Any) -> str:
+    """A cell of several; of values of many columns, most are missing."""
+    return "" if cell is None else str(cell).translate(_ESCAPES).replace("\t", "\\t")
+
+
+def written(column: pyarrow.ChunkedArray, *, json: bool = False) -> list[Any]:
     """Cells as files have them: text and numbers, and texts of everything else.
 
     JSON has true and false of its own.
@@ -81,12 +94,12 @@ def _written(column: pyarrow.ChunkedArray, *, json: bool = False) -> list[Any]:
     return cells
 
 
-def _write_csv(release: Release, file: BinaryIO, *, safe: bool) -> None:
+def _write_csv(release: Table, file: BinaryIO, *, safe: bool) -> None:
     handle = io.TextIOWrapper(file, encoding="utf-8", newline="")
     # Text is always quoted: an empty item is not a missing one, and carriage returns survive.
     writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     table = release.to_arrow()
-    rows = [table.column_names, *zip(*map(_written, table.columns), strict=True)]
+    rows = [table.column_names, *zip(*map(written, table.columns), strict=True)]
     writer.writerows([_no_formula(cell) for cell in row] if safe else row for row in rows)
     handle.flush()
     handle.detach()

@@ -70,7 +70,7 @@ def release(
     user, item : str, sequence of str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release, "user" and "item" by default;
         several columns make one key together, and items are tuples then; :class:`dpsu.Tokens`
-        makes items of texts.
+        makes items of texts. For the values of many columns see :func:`dpsu.domains`.
     counts : bool or Counts
         Also release a noisy number of users for every released item (``release.counts``).
     public_items : iterable, frame or path, optional

@@ -72,7 +72,7 @@ class Release:
     @cached_property
     def items(self) -> tuple[Any, ...]:
         """The released items, sorted; tuples where there are several columns."""
-        columns = [_objects(column) for column in self.columns.values()]
+        columns = [objects(column) for column in self.columns.values()]
         return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
 
     @property
@@ -221,7 +221,7 @@ class Release:
         return release_json(self)
 
 
-def _objects(column: pyarrow.Array) -> list[Any]:
+def objects(column: pyarrow.Array) -> list[Any]:
     """Python objects of a column; timestamps are those of Python wherever they fit.
 
     Timestamps with a zone are in UTC: in others, two instants of the night in which summer ends are

@@ -220,7 +220,9 @@ def _alike(candidates: Sequence[Plan]) -> tuple[Plan, Items | Tokens]:
 
 
 def _without_repeats(item: Items | Tokens) -> Items | Tokens:
-    return replace(item, repeats=None) if isinstance(item, Items) else item
+    if isinstance(item, Items) and item.repeats is not None:
+        return replace(item, repeats=None)
+    return item
 
 
 def _recorded(plan: Plan, cost: Selected) -> Plan:
@@ -248,7 +250,7 @@ def local_run(plan: Plan, pairs: Pairs, key: Key) -> pa.Array:
     """One release on this machine."""
     from dpsu.engines import local
 
-    return local.select_items(plan, pairs, key)[1]
+    return pairs.codec.with_implied(local.select_items(plan, pairs, key)[1])
 
 
 def _key(key: Key, purpose: str, run: int) -> Key:

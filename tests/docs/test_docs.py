@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ TESTED_ELSEWHERE = {
     "columns",
     "compare",
     "duckdb",
+    "domains",
     "forecast",
     "hand-on",
     "ledger",
@@ -186,6 +188,26 @@ def test_the_examples_of_the_guide_to_columns_run(
     )
     assert done.returncode == 0, done.stderr
     assert '"fr","bread"' in (tmp_path / "released.csv").read_text().splitlines()
+
+
+def test_the_examples_of_the_guide_to_domains_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = ROOT / "docs" / "guides" / "domains.md"
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    shown = "\n".join(blocks(guide, "python"))
+    exec(compile(shown, "domains.md", "exec"), space)
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", shown)
+    (tmp_path / "domain.json").unlink()
+    space["people"].to_csv(tmp_path / "people.csv", index=False)  # type: ignore[attr-defined]
+    script = "\n".join(blocks(guide, "sh")).replace("dpsu ", f"{sys.executable} -m dpsu ")
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "domain.json").read_text())["sex"] == ["female", "male"]
+    assert "France" in json.loads((tmp_path / "places.json").read_text())["country > city"]
 
 
 def test_the_examples_of_the_guide_to_text_run(

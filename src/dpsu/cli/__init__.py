@@ -15,6 +15,7 @@ import dpsu
 from dpsu.cli.audit import audit_command
 from dpsu.cli.compare import compare_command
 from dpsu.cli.demo import demo_command
+from dpsu.cli.domains import domains_command
 from dpsu.cli.interrupts import ignore_signals, leave_interrupted, listen, stage
 from dpsu.cli.ledger import ledger_command
 from dpsu.cli.mechanisms import mechanisms_command
@@ -44,6 +45,7 @@ for command in (
     audit_command,
     compare_command,
     demo_command,
+    domains_command,
     ledger_command,
     mechanisms_command,
     ngrams_command,

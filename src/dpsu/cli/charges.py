@@ -39,6 +39,16 @@ def ledger_options(command: Command) -> Command:
     return command
 
 
+def once_option(command: Command) -> Command:
+    """A name under which a release is made once."""
+    return click.option(
+        "--once",
+        metavar="NAME",
+        help="With --ledger: release under this name once. If that is done, write its items again, "
+        "and read and charge nothing; refuse another plan.",
+    )(command)
+
+
 def spending_of(ledger: str | None, dataset: str | None, budget: str | None) -> Spending:
     """What the options mean; the command calls `done` when its output is in place."""
     if ledger is None and (dataset is not None or budget is not None):

@@ -16,6 +16,7 @@ from dpsu.cli.options import (
     planned,
     promise_options,
     result_options,
+    seed_option,
 )
 from dpsu.cli.places import Places
 from dpsu.cli.sources import source_options
@@ -31,8 +32,7 @@ DEFAULT_TEXT = "text"
 def ngrams_options(command: Command) -> Command:
     """Where texts are, and the options of one mechanism."""
     flags = [flag for flag in flags_of(Users, Tokens, NGrams) if flag.name != "ngrams"]
-    seed = click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests.")
-    return added(command, (*(flag.made() for flag in flags), seed))
+    return added(command, (*(flag.made() for flag in flags), seed_option))
 
 
 @click.command("ngrams")

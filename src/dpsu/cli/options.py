@@ -170,25 +170,29 @@ def mechanism_options(
     return lambda command: added(command, (named, *(flag.made() for flag in mechanism_flags())))
 
 
+def counts_options(command: Command) -> Command:
+    """Noisy counts."""
+    told = "Also release a noisy number of users per item."
+    counts = click.option("--counts", is_flag=True, default=None, help=told)
+    return added(command, (counts, *(flag.made() for flag in flags_of(Counts))))
+
+
+def seed_option(command: Command) -> Command:
+    """Repeatable randomness."""
+    told = "Repeatable, NOT private; for tests."
+    return click.option("--insecure-seed", type=int, help=told)(command)
+
+
 def plan_options(command: Command) -> Command:
     """Everything that makes a plan."""
-    more: tuple[Callable[[Command], Command], ...] = (
-        click.option(
-            "--counts",
-            is_flag=True,
-            default=None,
-            help="Also release a noisy number of users per item.",
-        ),
-        *(flag.made() for flag in flags_of(Counts)),
-        click.option(
-            "--public-items",
-            type=click.Path(),
-            help="Items known anyway: lines of a .txt file, or a table with a column named as "
-            "--item, or 'item'.",
-        ),
-        click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests."),
+    public_items = click.option(
+        "--public-items",
+        type=click.Path(),
+        help="Items known anyway: lines of a .txt file, or a table with a column named as --item, "
+        "or 'item'.",
     )
-    return promise_options(column_options(mechanism_options()(added(command, more))))
+    command = counts_options(public_items(seed_option(command)))
+    return promise_options(column_options(mechanism_options()(command)))
 
 
 def plan_file_option(command: Command) -> Command:
@@ -346,8 +350,8 @@ def format_option(command: Command) -> Command:
     )(command)
 
 
-def result_options(command: Command) -> Command:
-    """How data is read, and where the result goes."""
+def result_options(command: Command, written: str = "items to a .txt, .csv, .parquet") -> Command:
+    """How data is read, and where the result goes; `written` says what is written to which file."""
     return added(
         command,
         (
@@ -365,9 +369,8 @@ def result_options(command: Command) -> Command:
             click.option(
                 "--output",
                 type=click.Path(path_type=Path),
-                help="Write items to a .txt, .csv, .parquet or .json file, replacing one that is "
-                "there. Spreadsheets run cells of a .csv file that begin with = + - @; see "
-                "--csv-safe.",
+                help=f"Write {written} or .json file, replacing one that is there. Spreadsheets "
+                "run cells of a .csv file that begin with = + - @; see --csv-safe.",
             ),
             click.option(
                 "--csv-safe",

@@ -9,10 +9,11 @@ import click
 
 import dpsu
 from dpsu.cli.interrupts import interruptible
-from dpsu.cli.options import READ_TOO, plan_options, planned
+from dpsu.cli.options import READ_TOO, plan_options
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, putting, told_warnings, writable
 from dpsu.cli.streams import to_stderr, to_stdout
+from dpsu.cli.values import planned_for_either, values_options
 from dpsu.errors import DpsuError
 from dpsu.ledger.prose import shared_text
 from dpsu.ledger.splitting import split
@@ -29,6 +30,7 @@ PROFILE = ("users", "items_per_user", "spread", "zipf", "vocabulary", "profile")
     help="Show, or forecast, this plan, written by --json, instead of one made from options.",
 )
 @plan_options
+@values_options
 @click.option(
     "--releases",
     type=int,
@@ -120,7 +122,7 @@ def _made(
     options: dict[str, Any], file: Path | None, releases: int | None
 ) -> tuple[dpsu.Plan, str | None]:
     """The plan in a file, or what options make; of several releases also what they share."""
-    typed = planned(options, file)
+    typed = planned_for_either(options, file)
     if file is not None:
         if releases is not None:
             raise click.UsageError("--plan is the plan of one release; drop --releases")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import dpsu
-from dpsu.cli.charges import ledger_options
+from dpsu.cli.charges import ledger_options, once_option
 from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
 from dpsu.cli.options import (
     READ_TOO,
@@ -34,12 +34,7 @@ from dpsu.plans.mechanisms import Auto
 @engine_options
 @result_options
 @ledger_options
-@click.option(
-    "--once",
-    metavar="NAME",
-    help="With --ledger: release under this name once. If that is done, write its items again, and "
-    "read and charge nothing; refuse another plan.",
-)
+@once_option
 def release_command(
     files: tuple[str, ...], engine: str, plan_file: Path | None, once: str | None, **options: Any
 ) -> None:
@@ -59,7 +54,7 @@ def release_command(
             refuse_for_local(options)
         made = planned(options, plan_file, quiet=places.quiet)
         if places.ledger is not None and not places.quiet:
-            _tell_sums_only(made)
+            tell_sums_only(made)
         return made
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
@@ -74,7 +69,7 @@ def release_command(
     places.released(files, read, make, release)
 
 
-def _tell_sums_only(made: dict[str, Any]) -> None:
+def tell_sums_only(made: dict[str, Any]) -> None:
     """Tell whoever begins a ledger with auto what that means for the releases to come."""
     mechanism = made["plan"].mechanism if "plan" in made else made["mechanism"]
     if mechanism is None or (isinstance(mechanism, Auto) and mechanism.hints is None):

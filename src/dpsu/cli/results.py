@@ -6,6 +6,7 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -27,6 +28,7 @@ from dpsu.plans.prose import guarantee
 from dpsu.reports import summary
 from dpsu.runtime.writing import (
     PendingFile,
+    Write,
     check_writable,
     leftovers,
     text_writer,
@@ -38,6 +40,15 @@ STDOUT = "/dev/stdout"
 PAGES = (".html", ".htm")
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a release is written: which files there are, and what goes to standard output."""
+
+    suffixes: tuple[str, ...]
+    writer: Callable[[dpsu.Release, Path, bool], Write]
+    printed: Callable[[dpsu.Release], str]
+
+
 def prepared(
     read: Sequence[str | None],
     output: Path | None,
@@ -45,6 +56,7 @@ def prepared(
     *,
     csv_safe: bool,
     quiet: bool,
+    suffixes: tuple[str, ...] = SUFFIXES,
 ) -> Path | None:
     """Refuse before the work what could not be written; returns where items go, None for stdout."""
     output = None if output is not None and str(output) == "-" else output
@@ -54,7 +66,7 @@ def prepared(
         raise click.UsageError("--csv-safe is for --output FILE.csv")
     printed = [STDOUT] if output is None else []
     written = {"output": output, "report": report}
-    writable([*read, *printed], written, {"output": SUFFIXES}, quiet=quiet)
+    writable([*read, *printed], written, {"output": suffixes}, quiet=quiet)
     return output
 
 
@@ -109,6 +121,7 @@ def write_result(
     csv_safe: bool,
     verbose: bool,
     quiet: bool,
+    form: Form,
 ) -> None:
     """Write the items and the report, mark the release as done, and then words for people."""
     named: dict[str, PendingFile] = {}
@@ -116,9 +129,7 @@ def write_result(
         late = stack.enter_context(told_warnings())
         stage.outputs = {_items_name(output): NOT_WRITTEN}
         if output is not None:
-            named[_items_name(output)] = PendingFile(
-                output, items_writer(result, output, csv_safe=csv_safe)
-            )
+            named[_items_name(output)] = PendingFile(output, form.writer(result, output, csv_safe))
             stack.callback(named[_items_name(output)].discard)
         if report is not None:
             text = result.report_json() if report.suffix == ".json" else result.report()
@@ -128,7 +139,7 @@ def write_result(
             stack.callback(named[name].discard)
         if output is None:
             stage.outputs[_items_name(None)] = PERHAPS_IN_PART
-            to_stdout("".join(f"{line}\n" for line in printed_lines(result)))
+            to_stdout(form.printed(result))
             stage.outputs[_items_name(None)] = COMPLETE
         put_in_place(named, spending.done)
     # The items come first: trouble with words for people must not cost the release.
@@ -177,3 +188,10 @@ def printed_lines(result: dpsu.Release) -> list[str]:
     # An item's own tabs are escaped where a tab leads to its count.
     cells = [line.split("\t") if result.counts is not None else [line] for line in lines(result)]
     return ["\t".join(harmless(cell) for cell in row) for row in cells]
+
+
+LINES = Form(
+    SUFFIXES,
+    lambda result, path, csv_safe: items_writer(result, path, csv_safe=csv_safe),
+    lambda result: "".join(f"{line}\n" for line in printed_lines(result)),
+)

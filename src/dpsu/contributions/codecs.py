@@ -190,7 +190,8 @@ def _escaped(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _unescaped(texts: pa.Array) -> pa.Array:
+def unescaped(texts: pa.Array) -> pa.Array:
+    """The texts of escaped cells."""
     # Every backslash begins an escape, so that tabs are found first and backslashes last.
     for mark, escape in reversed(ESCAPES):
         texts = pc.replace_substring(texts, escape, mark)
@@ -214,9 +215,13 @@ class Codec:
         if self.is_plain:
             return ids
         columns = [
-            _parsed(texts, type_) for texts, type_ in zip(self._cells(ids), self.types, strict=True)
+            parsed(texts, type_) for texts, type_ in zip(self._cells(ids), self.types, strict=True)
         ]
         return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, self.names)
+
+    def with_implied(self, ids: pa.Array) -> pa.Array:
+        """Released ids, and others that they imply: none, where all items are of one kind."""
+        return ids
 
     def has(self, ids: pa.Array) -> bool:
         """Whether all of these texts are ids of such keys, spelled as ids are."""
@@ -241,10 +246,10 @@ class Codec:
         if len(self.types) == 1:
             return [ids]
         split = pc.split_pattern(ids, TAB)
-        return [_unescaped(pc.list_element(split, place)) for place in range(len(self.types))]
+        return [unescaped(pc.list_element(split, place)) for place in range(len(self.types))]
 
 
-def _parsed(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+def parsed(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Values of this type; texts where one of them does not fit, after files differed in types."""
     if pa.types.is_null(type_):
         return texts

@@ -64,6 +64,8 @@ class OneMachine:
             memory=self._memory,
             progress=self._report,
         )
+        # Before they are counted, so that what they imply has a count, too.
+        items = pairs.codec.with_implied(items)
         noisy = None
         if plan.noisy_counts is not None:
             noisy = count(plan, pairs, items, key, memory=self._memory)

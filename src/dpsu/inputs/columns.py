@@ -302,6 +302,10 @@ class MissingColumnError(ParameterError):
         super().__init__(told.message, told.flags, **told.options)
         self._found, self._purpose = found, purpose
 
+    def named_by(self, purpose: str) -> MissingColumnError:
+        """The same where another option names the column."""
+        return MissingColumnError(self._found, purpose)
+
     def under_a_plan(self) -> ParameterError:
         """The same where a plan names the column, and nobody typed it."""
         return column_error(

@@ -144,7 +144,11 @@ def check_types(columns: Sequence[Column], schema: pa.Schema) -> None:
     """Refuse columns whose types can be no users, items or repeats; no row is read."""
     for column in columns:
         parts_of(column, schema.field(column.name).type)
-    _typed([column for column in columns if column.option == "item"], schema)
+    items = [column for column in columns if column.option == "item"]
+    for column in items:
+        if column.alone:
+            _typed([column], schema)
+    _typed([column for column in items if not column.alone], schema)
 
 
 def _typed(columns: Sequence[Column], schema: pa.Schema) -> list[Typed]:

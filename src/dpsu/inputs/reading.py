@@ -30,8 +30,10 @@ from dpsu.inputs.columns import (
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import FORMATS, STDIN
 from dpsu.inputs.keyed import Keyed, one_per_entry
+from dpsu.inputs.melted import Melted, columns_of_values
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
+from dpsu.inputs.values import Values, naming_columns
 from dpsu.options import one_of
 from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
@@ -69,6 +71,9 @@ class Source:
     def check(self) -> None:
         """Refuse what names, schemas and tokenizers say is wrong; no row is read."""
         item = self.item
+        if isinstance(item, Values):
+            self._check_values(item)
+            return
         columns = wanted(
             self.user.columns,
             item.columns,
@@ -77,6 +82,12 @@ class Source:
             types=(self.user.type, item.type),
         )
         refuse_by_names(self.data, columns, self.format, item.tokenizer)
+
+    def _check_values(self, item: Values) -> None:
+        columns = columns_of_values(self.user, item)
+        refuse_no_table(self.data, columns)
+        with naming_columns(item):
+            refuse_by_names(self.data, columns, self.format)
 
     def refuse_public(self, paths: Iterable[tuple[str, Any]]) -> None:
         """Refuse a file of data that is also given as public: it would come out whole."""
@@ -92,6 +103,8 @@ class Source:
     ) -> Pairs:
         """Who holds what; `with_repeats` says that it matters how often. PRIVATE."""
         item = self.item
+        if isinstance(item, Values):
+            return self._pairs_of_values(item, key, memory, progress)
         rows = read(
             self.data,
             user=self.user.columns,
@@ -107,6 +120,20 @@ class Source:
         )
         pairs = intern(rows, strict=self.strict, memory=memory, progress=progress)
         return replace(pairs, codec=rows.item_keys.codec)
+
+    def _pairs_of_values(
+        self, item: Values, key: Key, memory: Memory | None, progress: Progress
+    ) -> Pairs:
+        columns = columns_of_values(self.user, item)
+        refuse_no_table(self.data, columns)
+        melted = Melted(columns, item.kinds)
+        with naming_columns(item):
+            rows = read_columns(
+                self.data, columns, with_repeats=False, key=key, format=self.format, memory=memory,
+                melted=melted,
+            )  # fmt: skip
+            pairs = intern(rows, strict=self.strict, memory=memory, progress=progress)
+        return replace(pairs, codec=melted.item_keys.codec)
 
     def corpus(self, text: TextSpec, key: Key, progress: Progress = lambda texts: None) -> Corpus:
         """All texts as tokens. PRIVATE."""
@@ -207,9 +234,12 @@ def read_columns(
     key: Key,
     format: str | None = None,
     memory: Memory | None = None,
+    melted: Melted | None = None,
 ) -> Rows:
-    """Rows of these columns, not tokenized."""
-    keyed = Keyed(columns, key=key)
+    """Rows of these columns, not tokenized; those of values become items of several kinds."""
+    keyed = Keyed(columns, key=key) if melted is None else melted
+    # A row of the table leads to so many rows of a user and an item.
+    kinds = 1 if melted is None else len(melted)
     columns = _to_read(columns)
     if isinstance(data, Query):
         return keyed.rows(data._tables(columns))
@@ -220,16 +250,18 @@ def read_columns(
             for path in files.expand(paths, format)
         ]
         if memory is not None:
-            memory.expect(sum(source.known_rows for source in sources))
+            memory.expect(kinds * sum(source.known_rows for source in sources))
         return keyed.rows(table for source in sources for table in source.tables)
     _refuse_kind(data)
     if frames.is_frame(data):
         table = frames.columns_of(data, columns, keyed.tally.lose)
-        starts = range(0, max(1, len(table)), ROWS_AT_ONCE)
-        return keyed.rows([_slice(table, first) for first in starts])
+        at_once = max(1, ROWS_AT_ONCE // kinds)
+        starts = range(0, max(1, len(table)), at_once)
+        return keyed.rows([_slice(table, first, at_once) for first in starts])
     if isinstance(data, Mapping) and iterables.is_table(data, columns):
         return keyed.rows([lambda: iterables.table_of(data, columns, keyed.tally.lose)])
     _refuse_repeats(columns)
+    assert isinstance(keyed, Keyed), "values are in tables, and anything else was refused"
     iterables.refuse_shared(keyed)
     iterables.refuse_users_twice(data, keyed)
     if isinstance(data, Mapping):
@@ -243,6 +275,28 @@ def _to_read(columns: Sequence[Column]) -> list[Column]:
     if one_per_entry([column for column in columns if column.option == "user"]):
         del named[ONE_PER_ENTRY]
     return list(named.values())[::-1]
+
+
+def refuse_no_table(data: Any, columns: list[Column]) -> None:
+    """Refuse users and their items, and tuples of them: values have columns."""
+    if isinstance(data, Query) or _paths(data):
+        return
+    _refuse_kind(data)
+    if frames.is_frame(data):
+        return
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"data is a {type(data).__name__}, which has no columns; give a table: a file, a "
+            "frame, a query, or a mapping of names to columns"
+        )
+    for column in columns:
+        if column.name not in data:
+            option = "user" if column.option == "user" else "columns"
+            raise ParameterError(
+                f"data is a mapping without the key {column}; give a table, or a mapping of names "
+                f"to columns, and name the right ones with {{{option}}}",
+                **{option: ...},
+            )
 
 
 def _refuse_kind(data: Any) -> None:
@@ -350,5 +404,5 @@ def _paths(data: Any) -> list[str | os.PathLike[str]]:
     return list(given) if named else []
 
 
-def _slice(table: pa.Table, first: int) -> ReadTable:
-    return lambda: table.slice(first, ROWS_AT_ONCE)
+def _slice(table: pa.Table, first: int, rows: int) -> ReadTable:
+    return lambda: table.slice(first, rows)

@@ -12,6 +12,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
+from dpsu.inputs.values import Values
 from dpsu.keywords import kind_keywords
 from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
@@ -48,7 +49,8 @@ def plan(
         of epsilon pays for; the plan then names what it may choose.
     user, item : str, sequence of str, Users, Items or Tokens
         Columns of the person to protect and of the thing to release; several columns make one key
-        together; :class:`dpsu.Tokens` makes items of texts.
+        together; :class:`dpsu.Tokens` makes items of texts, and :class:`dpsu.Values` of the values
+        of many columns.
     counts : bool or Counts
         Also release a noisy number of users for every released item.
     public_items : iterable, frame or path, optional
@@ -261,6 +263,9 @@ def _expected_users(mechanism: Mechanism) -> int | None:
 
 
 def _item_columns(item: Items | Tokens) -> Any:
+    """The columns that public data have; None if these cannot be had."""
+    if isinstance(item, Values):
+        return None
     return item.columns if isinstance(item, Items) else item.name
 
 
@@ -277,6 +282,12 @@ def _read_known(prior: Any, public_items: Any, item: Any) -> PublicData:
         )
     from dpsu.inputs import public
 
+    if item is None:
+        raise ParameterError(
+            "values of many columns have neither {prior} nor {public_items}; drop them",
+            prior=...,
+            public_items=...,
+        )
     named = (("prior", prior), ("public_items", public_items))
     return PublicData(
         None if prior is None else public.read_prior(prior, item),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsu.inputs.values import Values
 from dpsu.plans.mechanisms import Choice, Hints
 from dpsu.showing import markup
 
@@ -112,6 +113,8 @@ def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
         facts.append(("a person", _ids_text(plan)))
     if plan.text is not None:
         facts.append(("items", str(plan.text)))
+    if isinstance(plan.item, Values):
+        facts.append(("items", plan.item.told))
     facts += plan.mechanism.facts(plan.design)
     if plan.order is not None:
         facts.append(("order", _order_text(plan)))
@@ -190,6 +193,7 @@ def proofs(plan: Plan) -> dict[str, str]:
         "several-ids": (plan.user.ids_per_person > 1, "several ids of a person"),
         "min-users": (plan.shift > 0, "min_users"),
         "text": (plan.text is not None, "texts"),
+        "domains": (isinstance(plan.item, Values), "values of columns"),
         "orders": (orders, "orders and samples"),
         "public": (plan.prior is not None or plan.public_items is not None, "public data"),
         "counts": (plan.noisy_counts is not None, "counts"),

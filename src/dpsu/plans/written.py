@@ -21,6 +21,8 @@ from dpsu._version import __version__
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
+from dpsu.inputs.values import Values
+from dpsu.options import options_of
 from dpsu.plans.mechanisms import Choice, Design, Mechanism, OneShot, by_name
 from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, FunctionName, tokenizer_name
@@ -210,6 +212,12 @@ def users_from_dict(values: Any) -> Users:
 
 def items_to_dict(item: Items | Tokens) -> dict[str, Any]:
     """Where items are, in plain values; a function that makes tokens by its name."""
+    if isinstance(item, Values):
+        return {
+            "columns": _written(item.columns),
+            "levels": [list(chain) for chain in item.levels],
+            "types": dict(item.types),
+        }
     if isinstance(item, Items):
         return {"columns": _written(item.columns), "type": item.type, "repeats": item.repeats}
     return {
@@ -231,6 +239,9 @@ def items_from_dict(values: Any) -> Items | Tokens:
         return Tokens(
             tokens.column, tokens.tokenizer, tokens.ngrams, DEFAULT_ITEM if default else tokens.name
         )
+    if isinstance(values, dict) and "levels" in values:
+        _refuse_other_parts(values, set(options_of(Values)), Values.__name__)
+        return Values(**values)
     item = build(Items, values)
     return item if item.columns != DEFAULT_ITEM else Items(DEFAULT_ITEM, item.type, item.repeats)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsu.errors import ParameterError
+from dpsu.inputs.values import Values
 from dpsu.ledger.splitting import MOST_RELEASES, repeated, split
 from dpsu.options import whole_number
 from dpsu.plans.plan import Plan
@@ -83,6 +84,11 @@ class Terms:
 
 def refuse_other_plans(plan: Plan) -> None:
     """Refuse plans that cannot leave out what is known, or that need more than the state holds."""
+    if isinstance(plan.item, Values):
+        raise ParameterError(
+            "a series has items of one kind, and not the values of many columns; give an {item}",
+            item=...,
+        )
     if not plan.mechanism.counts:
         raise ParameterError(
             f"{{mechanism}}: {plan.name} cannot leave out items that are known, as later "

@@ -128,7 +128,9 @@ def _without_public_data(plan: Plan) -> Plan:
         kept = replace(
             kept, **{name: value for name, value in dropped.items() if hasattr(kept, name)}
         )
-    item = replace(plan.item, repeats=None) if isinstance(plan.item, Items) else plan.item
+    item = plan.item
+    if isinstance(item, Items) and item.repeats is not None:
+        item = replace(item, repeats=None)
     return Plan.derived(plan.privacy, kept, plan.user, item, counts=plan.counts, hints=plan.hints)
 
 

@@ -21,7 +21,7 @@ from dpsu.contributions.codecs import Codec, Keys, encode, in_order, is_plain, p
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import canonical
 from dpsu.errors import DataError
-from dpsu.results import _objects
+from dpsu.results import objects
 
 # Characters that a separator, an escape or a normalization could stumble over: a letter t behind a
 # tab, combining marks, what composes with them, and Hangul, which composes by itself.
@@ -66,9 +66,9 @@ def made_of(columns: list[pa.Array]) -> tuple[list[str], list[Any]]:
     values = keys.codec.decode(ids)
     assert keys.codec.has(ids)
     if pa.types.is_struct(values.type):
-        found = list(zip(*map(_objects, values.flatten()), strict=True))
+        found = list(zip(*map(objects, values.flatten()), strict=True))
     else:
-        found = [(value,) for value in _objects(values)]
+        found = [(value,) for value in objects(values)]
     return ids.to_pylist(), found
 
 
@@ -89,7 +89,7 @@ def tables(draw: Callable[[Any], Any]) -> list[pa.Array]:
 @settings(max_examples=400, deadline=None)
 @given(tables())
 def test_keys_are_equal_exactly_if_their_ids_are_and_come_back(columns: list[pa.Array]) -> None:
-    rows = [tuple(map(normal, row)) for row in zip(*map(_objects, columns), strict=True)]
+    rows = [tuple(map(normal, row)) for row in zip(*map(objects, columns), strict=True)]
     ids, back = made_of(columns)
     assert back == rows
     assert len(set(ids)) == len(set(rows))

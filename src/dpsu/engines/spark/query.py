@@ -44,6 +44,7 @@ from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, war
 from dpsu.inputs.columns import ONE_PER_ENTRY, pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import wanted
+from dpsu.inputs.values import Values
 from dpsu.plans.mechanisms import Auto, Choice
 from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
@@ -238,11 +239,15 @@ def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
-    """Refuse what only one machine can do: users in an order, and texts."""
+    """Refuse what only one machine can do: users in an order, texts, and values of columns."""
     if plan.user.names == (ONE_PER_ENTRY,):
         raise ParameterError(
             f"user={ONE_PER_ENTRY!r} is for one machine: Spark may compute rows again, in another "
             "order, so that they have no ids; give a column of users"
+        )
+    if isinstance(plan.item, Values):
+        raise ParameterError(
+            "values of many columns are for one machine, not for Spark; give a column of items"
         )
     if plan.text is not None and plan.mechanism.parallel:
         raise ParameterError("texts are for one machine, not for Spark; give a column of items")

@@ -1,0 +1,173 @@
+"""The values of many columns: the same release from every table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+from dpsu.plans.mechanisms import MECHANISMS
+from tests.support.databases import OF_PAIRS
+
+PEOPLE = 300
+SURE: dict[str, Any] = {"epsilon": 2, "delta": 1e-6, "mechanism": "weighted-gaussian"}
+# One person has a value of his own in every column, and one column has missing cells.
+ROWS = [
+    (f"p{at}", "fm"[at % 2], at % 3, None if at % 4 == 0 else "smith", ("fr", "de")[at % 2])
+    for at in range(PEOPLE)
+]
+ROWS += [("p1", "Geheim", 77, "Geheim", "Geheim")]
+NAMES = ["id", "sex", "size", "job", "country"]
+NAMED: dict[str, Any] = {
+    "user": "id",
+    "columns": ["sex", "size", "job"],
+    "levels": ["country", "size"],
+}
+
+
+def table() -> pa.Table:
+    return pa.table(dict(zip(NAMES, map(list, zip(*ROWS, strict=True)), strict=True)))
+
+
+def parquet(folder: Path) -> Path:
+    pyarrow.parquet.write_table(table(), folder / "people.parquet", row_group_size=70)
+    return folder / "people.parquet"
+
+
+def text_file(folder: Path) -> Path:
+    with (folder / "people.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([NAMES, *ROWS])
+    return folder / "people.csv"
+
+
+def json_lines(folder: Path) -> Path:
+    lines = [json.dumps(row) for row in table().to_pylist()]
+    (folder / "people.jsonl").write_text("\n".join(lines))
+    return folder / "people.jsonl"
+
+
+def query(folder: Path) -> dpsu.Query:
+    there = table()
+    with duckdb.connect(folder / "people.duckdb") as connection:
+        connection.register("there", there)
+        connection.execute("create table people as select * from there")
+    return dpsu.Query(f"duckdb:{folder / 'people.duckdb'}", "select * from people")
+
+
+TYPED: dict[str, Callable[[Path], Any]] = {
+    "Arrow": lambda folder: table(),
+    "Arrow mapping": lambda folder: {name: table()[name] for name in NAMES},
+    "Parquet": parquet,
+    "two files": lambda folder: [parquet(folder), parquet(folder)],
+    "pandas": lambda folder: table().to_pandas(),
+    "Polars": lambda folder: pl.from_arrow(table()),
+    "Polars, lazy": lambda folder: pl.DataFrame(table()).lazy(),
+    "DuckDB relation": lambda folder: duckdb.from_arrow(table()),
+    "DuckDB query": query,
+}
+UNTYPED: dict[str, Callable[[Path], Any]] = {
+    "CSV": text_file,
+    "JSON lines": json_lines,
+    "pandas objects": lambda folder: pd.DataFrame(table().to_pydict(), dtype=object),
+    "mapping of lists": lambda folder: table().to_pydict(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.parametrize("form", TYPED)
+def test_values_of_typed_columns_have_their_types(form: str, tmp_path: Path) -> None:
+    domains = dpsu.domains(TYPED[form](tmp_path), **NAMED, **SURE)
+    assert domains == {
+        "sex": ("f", "m"), "size": (0, 1, 2), "job": ("smith",), "country": ("de", "fr"),
+    }  # fmt: skip
+    assert domains.levels == {("country", "size"): {"de": (0, 1, 2), "fr": (0, 1, 2)}}
+
+
+@pytest.mark.parametrize("form", UNTYPED)
+def test_values_without_types_are_texts_or_what_was_declared(form: str, tmp_path: Path) -> None:
+    data = UNTYPED[form](tmp_path)
+    assert dpsu.domains(data, **NAMED, **SURE)["size"] == ("0", "1", "2")
+    domains = dpsu.domains(data, types={"size": "integer"}, **NAMED, **SURE)
+    assert domains["size"] == (0, 1, 2)
+    assert domains["job"] == ("smith",)
+    assert domains.levels["country", "size"]["de"] == (0, 1, 2)
+
+
+def test_a_database_of_another_kind_is_read_by_its_frame(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "people.db") as connection:
+        table().to_pandas().to_sql("people", connection, index=False)
+        frame = pd.read_sql("select * from people", connection)
+    assert dpsu.domains(frame, **NAMED, **SURE)["size"] == (0, 1, 2)
+
+
+@pytest.mark.parametrize("name", OF_PAIRS)
+def test_it_is_the_release_of_pairs_of_columns_and_values(name: str) -> None:
+    """One release like any other: the same key lets the same items out, written down by hand."""
+    columns = ["sex", "size", "job"]
+    options: dict[str, Any] = {
+        "mechanism": MECHANISMS[name](**({"max_items": 10} if name == "count-laplace" else {})),
+        "epsilon": 2,
+        "delta": 1e-3,
+        "insecure_seed": 5,
+    }
+    # Values of one to some hundred holders, of which some come out and some do not.
+    rows = [
+        (f"p{at}", {"sex": at % 2, "size": int(at**0.5), "job": None if at % 7 else at % 31})
+        for at in range(600)
+    ]
+    pairs = [
+        (who, f"{number}\t{row[column]}")
+        for who, row in rows
+        for number, column in enumerate(columns)
+        if row[column] is not None
+    ]
+    table = pa.Table.from_pylist([{"id": who} | row for who, row in rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)
+        by_hand = dpsu.release(pairs, **options)
+        domains = dpsu.domains(table, user="id", columns=columns, **options)
+    found = [
+        f"{number}\t{value}" for number, column in enumerate(columns) for value in domains[column]
+    ]
+    assert sorted(found) == sorted(by_hand.items)
+    assert 0 < len(found) < len({item for _, item in pairs})
+
+
+@pytest.mark.parametrize("form", ["Arrow", "Parquet", "pandas", "Polars", "CSV", "DuckDB query"])
+def test_an_unknown_column_is_refused_before_it_is_charged(form: str, tmp_path: Path) -> None:
+    data = (TYPED | UNTYPED)[form](tmp_path)
+    _refused(data, ["sex", "jop"], "there is no column 'jop'", tmp_path)
+
+
+@pytest.mark.parametrize("form", ["Arrow", "pandas", "Polars"])
+def test_floats_are_refused_before_they_are_charged(form: str, tmp_path: Path) -> None:
+    heights = [1.5] * len(ROWS)
+    data = table().append_column("height", [heights])
+    made = {"Arrow": lambda: data, "pandas": data.to_pandas, "Polars": lambda: pl.from_arrow(data)}
+    _refused(made[form](), ["sex", "height"], r"'height' has type.*types=\{'height'", tmp_path)
+
+
+def _refused(data: Any, columns: list[str], told: str, folder: Path) -> None:
+    """Refused, and the whole budget is there for what is right."""
+    dataset = dpsu.Ledger(folder / "ledger.db").dataset("people", budget=(2, 1e-6))
+    with pytest.raises(dpsu.DpsuError, match=told):
+        dpsu.domains(data, user="id", columns=columns, ledger=dataset, **SURE)
+    dpsu.domains(data, user="id", columns=["sex"], ledger=dataset, **SURE)
