@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import dpsu
 from dpsu.ledger.accounting import shift_of
-from dpsu.plans.mechanisms import Mechanism, OneShot
+from dpsu.ledger.splitting import repeated
+from dpsu.plans.mechanisms import MECHANISMS, Mechanism, OneShot
 from dpsu.privacy.bits import BitsAccount, bits_account, differences, prices_of, round_curve, verify
 from dpsu.privacy.curves import Gaussian, Optimal, TruncatedLaplace
 from dpsu.privacy.last_bits import last_curve, verify_last
@@ -382,3 +383,46 @@ def test_an_audit_finds_ids_that_were_forgotten(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Mechanism, "designed_for", forgets)
     assert not dpsu.audit(planned(dpsu.Sieve(max_items=5), 3, 1.0, 0.05), trials=4000).passed
+
+
+def test_a_design_of_its_own_says_itself_that_it_heeds_several_ids() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Own(dpsu.WeightedLaplace):
+        name: ClassVar[str] = "own of several ids"
+
+        def design(self, privacy: dpsu.Privacy, item: Any) -> Any:
+            return replace(super().design(replace(privacy, ids_per_person=1), item))
+
+    try:
+        plan = planned(Own(), 3, 1.0, 1e-3)
+        assert isinstance(plan.curve, TruncatedLaplace)
+        assert plan.curve.epsilon <= 1.0 / 3.0
+    finally:
+        del MECHANISMS[Own.name]
+
+
+def test_releases_that_share_a_budget_are_planned_for_all_ids() -> None:
+    user = dpsu.Users(ids_per_person=100)
+    sips = dpsu.Sips(max_items=1)
+    each = dpsu.split_budget((30, 0.1), releases=30, mechanism=sips, user=user)
+    made = planned(sips, 100, each.epsilon, each.delta)
+    assert repeated(made, 30).within(dpsu.Privacy(30, 0.1))
+    # What one id leaves is too much for a hundred.
+    less = dpsu.split_budget((30, 0.1), releases=30, mechanism=sips)
+    made = planned(sips, 100, less.epsilon, less.delta)
+    assert not repeated(made, 30).within(dpsu.Privacy(30, 0.1))
+
+
+def test_hints_are_read_for_persons() -> None:
+    user = dpsu.Users(ids_per_person=100)
+    many = dpsu.plan(epsilon=1, delta=1e-6, user=user, mechanism=dpsu.Auto(items_per_user=500))
+    assert many.name == "sieve"
+    with pytest.raises(dpsu.ParameterError, match="nothing can come out"):
+        dpsu.plan(epsilon=1, delta=1e-6, user=user, mechanism=dpsu.Auto(items_per_user=2, users=30))
+
+
+def test_what_is_left_for_one_id_is_named_by_what_was_typed() -> None:
+    with pytest.raises(
+        dpsu.ParameterError, match=r"epsilon=0\.01 leaves each of ids_per_person=200"
+    ):
+        planned(dpsu.Greedy(), 200, 0.01, 1e-6)

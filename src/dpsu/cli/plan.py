@@ -132,7 +132,7 @@ def _made(
     typed["mechanism"] = typed["mechanism"] or dpsu.Sieve()
     found = split(
         (typed["epsilon"], typed["delta"]), releases, typed["mechanism"], typed["item"],
-        typed["counts"],
+        typed["counts"], typed["user"],
     )  # fmt: skip
     typed |= {"epsilon": found.each.epsilon, "delta": found.each.delta}
     return dpsu.plan(**typed), shared_text(found)

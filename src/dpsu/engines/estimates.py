@@ -36,7 +36,7 @@ def estimate(counted: NDArray[np.int64], key: Key, epsilon: float, ids: int) -> 
     Every id is in one class, so that one person changes numbers by the number of its ids. Noise is
     exact, and what is made of the noisy numbers is post-processing.
     """
-    share = Fraction(math.floor(epsilon / ids * PARTS), PARTS)
+    share = Fraction(math.floor(Fraction(epsilon) / ids * PARTS), PARTS)
     if share <= 0:
         return Hints(None, None, epsilon)
     noise = [two_sided_geometric(key, PURPOSE, place, share) for place in range(CLASSES)]

@@ -71,6 +71,7 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
     if isinstance(data, ItemsView):
         raise ParameterError("data are the items of a mapping; give the mapping itself")
     elements, lose = list(data), keyed.tally.lose
+    refuse_users_twice(elements, keyed)
     if all(isinstance(element, tuple) for element in elements):
         pairs = [element for element in elements if len(element) == 2]
         if pairs or not elements:

@@ -127,7 +127,8 @@ def drawn_ids(key: Key, number: int, rows: int) -> pa.Array:
     """An id for each row of a part: 128 bits of a stream that the key and the part's number seed.
 
     A position would be no identity: it changes when an earlier row leaves, and so would every order
-    that is derived from it. What is drawn for the others does not depend on who else is there.
+    that is derived from it. Ids that are drawn independently have the same law for the others,
+    whoever else is there, and whichever of them each gets.
     """
     seed = key.digest("row", number, 0, b"")
     text = hashlib.shake_256(seed).hexdigest(ID_BYTES * rows).encode()

@@ -36,6 +36,8 @@ ACCOUNT_PROMISES = (
     "file was never lost or replaced by an older copy",
     "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
     "releases showed",
+    "all of it protects at least the same people: a total holds for as many ids per person, and as "
+    "many columns of users, as the release that protects least",
     "what other software was charged is all of its price for adding or removing one user of these "
     "ids, and was charged before it read anything",
 )

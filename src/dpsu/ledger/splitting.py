@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from fractions import Fraction
 
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items
+from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.accounting import Total, cost_of, total
 from dpsu.options import whole_number
@@ -54,6 +54,7 @@ def split_budget(
     mechanism: str | Mechanism = "sieve",
     item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
     counts: bool | Counts = False,
+    user: str | Sequence[str] | Users = DEFAULT_USER,
 ) -> Privacy:
     """The largest epsilon, and a delta, of each of several equal releases within one budget.
 
@@ -66,8 +67,8 @@ def split_budget(
     mechanism : str or Mechanism
         By which all of them are made. Those whose noise is Gaussian, such as sieve, get much more
         than an equal share; others, such as auto, get just that.
-    item : str, Items or Tokens
-        As in :func:`dpsu.plan`.
+    item, user : str, Items, Tokens or Users
+        As in :func:`dpsu.plan`; of users it matters how many ids a person may have.
     counts : bool or Counts
         As in :func:`dpsu.plan`.
 
@@ -94,7 +95,7 @@ def split_budget(
     >>> dpsu.split_budget((3, 1e-5), releases=4, mechanism="policy-laplace")
     Privacy(epsilon=0.75, delta=2.5e-06)
     """
-    return split(budget, releases, mechanism, item, counts).each
+    return split(budget, releases, mechanism, item, counts, users_of(user)).each
 
 
 def split(
@@ -103,6 +104,7 @@ def split(
     mechanism: str | Mechanism,
     item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
     counts: bool | Counts = False,
+    user: Users | None = None,
     name: str = "releases",
 ) -> Split:
     """The same with what all of them cost; `name` is what errors call their number."""
@@ -111,10 +113,10 @@ def split(
         raise ParameterError("{budget} must be two numbers, epsilon and delta", budget=...)
     allowed = Privacy(*budget)
     chosen = mechanism_of(mechanism)
-    columns = items_of(item)
+    columns, users = items_of(item), Users() if user is None else user
 
     def plan_at(privacy: Privacy) -> Plan:
-        return make_plan(privacy, chosen, users_of(DEFAULT_USER), columns, counts=counts)
+        return make_plan(privacy, chosen, users, columns, counts=counts)
 
     def made(each: Privacy) -> Split:
         return Split(each, releases, allowed, repeated(plan_at(each), releases))

@@ -99,6 +99,7 @@ def make_plan(
 ) -> Plan:
     """A plan of what was typed."""
     insecure_seed = checked_seed(insecure_seed)
+    privacy = replace(privacy, ids_per_person=user.ids_per_person)
     hints: Hints | None = None
     stated = mechanism.users if isinstance(mechanism, Auto) else _expected_users(mechanism)
     if isinstance(mechanism, Auto) and mechanism.hints is not None:

@@ -12,8 +12,9 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dpsu.errors import ParameterError
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
-from dpsu.privacy.guarantee import Privacy
+from dpsu.privacy.guarantee import SMALLEST_DELTA, SMALLEST_EPSILON, Privacy
 from dpsu.privacy.normal import RELATIVE_ERROR, SMALLEST_TAIL, upper_quantile, upper_tail
 
 if TYPE_CHECKING:
@@ -35,8 +36,22 @@ def for_each_id(privacy: Privacy) -> Privacy:
     if ids == 1:
         return privacy
     epsilon = privacy.epsilon / ids * (1.0 - TINY)
+    if epsilon < SMALLEST_EPSILON:
+        raise ParameterError(
+            "{epsilon} leaves each of {ids_per_person} ids too little; raise it to "
+            f"{1.01 * ids * SMALLEST_EPSILON:.3g}, or choose sieve",
+            epsilon=privacy.epsilon,
+            ids_per_person=ids,
+        )
     growth = math.expm1(ids * epsilon) / math.expm1(epsilon)
-    return Privacy(epsilon, privacy.delta / growth * (1.0 - 1e-12))
+    delta = privacy.delta / growth * (1.0 - 1e-12)
+    if delta < SMALLEST_DELTA:
+        raise ParameterError(
+            "{delta} leaves each of {ids_per_person} ids too little; raise it, or choose sieve",
+            delta=privacy.delta,
+            ids_per_person=ids,
+        )
+    return Privacy(epsilon, delta)
 
 
 def scale_and_threshold(

@@ -223,7 +223,7 @@ def settled(plan: Plan, classes: NDArray[np.int64]) -> Plan:
     if not isinstance(plan.selection, Choice):
         return plan
     epsilon = plan.selection.epsilon
-    share = math.floor(epsilon * PARTS) / PARTS
+    share = math.floor(epsilon / plan.privacy.ids_per_person * PARTS) / PARTS
     return plan.chosen(average(classes, share, epsilon) if share else Hints(epsilon=epsilon))
 
 

@@ -100,7 +100,7 @@ def test_texts_of_rows(tmp_path: Path) -> None:
 
 
 def test_data_that_name_their_users_are_refused() -> None:
-    for data in ({"ann": ["a"]}, [("ann", "a")]):
+    for data in ({"ann": ["a"]}, [("ann", "a")], {("ann", "a")}, iter([("ann", "a")])):
         with pytest.raises(dpsu.ParameterError, match="these data name them"):
             dpsu.release(data, epsilon=1, delta=1e-6, user="one per entry")
 

@@ -36,6 +36,7 @@ MANY_ITEMS, MANY_AT_SMALL_EPSILON = 200.0, 400.0
 SURE_CUTOFF = 10_000
 SURE_ALPHA = 7.0
 LARGE_EPSILON = 2.0
+SMALL_CAP = 0.1
 PAID = 0.01
 ALL, PARALLEL = "all", "parallel"
 ITEMS, SPEED = "items", "speed"
@@ -172,7 +173,10 @@ class Auto(Mechanism):
         found = []
         for each in PARALLEL_CANDIDATES if self.among == PARALLEL else CANDIDATES:
             try:
-                found.append(Candidate(each, each.designed_for(privacy, item)))
+                made = each.designed_for(privacy, item)
+                # With many ids per person only large caps are left, which suit short sets alone.
+                if not isinstance(each, Bits) or made.selection.choices[0] <= SMALL_CAP:
+                    found.append(Candidate(each, made))
             except ParameterError:
                 # Tiny guarantees leave no coins for bits; sieve has a design for all of them.
                 if isinstance(each, Sieve):

@@ -116,6 +116,9 @@ class Mechanism(Typed, ABC):
             if known is not None and _place(known) != _place(cls):
                 raise ParameterError(f"there is a mechanism {cls.name!r} already; rename yours")
             MECHANISMS[cls.name] = cls
+        if "design" in vars(cls) and "several_ids" not in vars(cls):
+            # Another design than that of a base which heeds the ids of a person: it must say so.
+            cls.several_ids = False
         super().__init_subclass__()
 
     @abstractmethod
