@@ -348,7 +348,7 @@ def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> 
         {"periods": "3"},
         {"budget": {"epsilon": 1.0, "delta": 1e-5}},
         {"budget": None},
-        {"format": 2},
+        {"format": 3},
         {"more": 1},
         {"plan": None},
         {"plan": good["plan"] | {"hash": "0" * 64}},

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.cluster.conversations import conversation_of
@@ -149,10 +150,7 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     """
     user, item = plan.user, plan.item
     columns = wanted(user.columns, item.columns, None, types=(user.type, item.type))
-    if not hasattr(frame, "sparkSession"):
-        raise ParameterError(
-            f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
-        )
+    refuse_other_objects(frame)
     names = pick(
         [column.name for column in columns],
         failing_quietly(lambda: frame.columns),
@@ -187,6 +185,7 @@ def query(
     public: PublicItems | None = None,
     strict: bool = False,
     partitions: int | None = None,
+    attendance: Attendance | None = None,
 ) -> ReleaseQuery:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
     refuse_what_spark_cannot(plan)
@@ -197,7 +196,7 @@ def query(
         partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
     # Public data travel once, beside the plan.
     lean = plan.with_knowledge(PublicData())
-    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict)
+    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, attendance)
     return ReleaseQuery(rows, job, keyed.codec)
 
 
@@ -234,6 +233,14 @@ def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
         table = failing_quietly(lambda: query.counts(released).toArrow())
     at = pc.index_in(released, value_set=table["item"].cast(released.type).combine_chunks())
     return table["number"].combine_chunks().take(at)
+
+
+def refuse_other_objects(frame: Any) -> None:
+    """Refuse what is no DataFrame of Spark."""
+    if not hasattr(frame, "sparkSession"):
+        raise ParameterError(
+            f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
+        )
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
