@@ -79,7 +79,16 @@ class Attendance:
         chunks = [self.rows_of(chunk, column) for chunk in user.chunks]
         wanted = pa.chunked_array(chunks, pa.bool_())
         kept = None if repeats is None else repeats.filter(wanted)
-        return user.filter(wanted), item.filter(wanted), kept
+        return _filtered(user, wanted), _filtered(item, wanted), kept
+
+
+def _filtered(column: pa.ChunkedArray, wanted: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Some rows of a column; of a dictionary, entries of other rows would stay."""
+    kept = column.filter(wanted)
+    if not pa.types.is_dictionary(kept.type):
+        return kept
+    chunks = [chunk.dictionary_decode() for chunk in kept.chunks]
+    return pa.chunked_array(chunks, kept.type.value_type)
 
 
 def _booleans(values: NDArray[np.bool_]) -> pa.Array:
