@@ -43,6 +43,18 @@ def made_up(topics: bool, seed: int = 5) -> list[Month]:
     return months
 
 
+def found_by(months: list[Month], **options: Any) -> int:
+    """How many items a series finds."""
+    epsilon, delta = BUDGET
+    with tempfile.TemporaryDirectory() as folder:
+        series = dpsu.Series.create(
+            Path(folder) / "series", periods=MONTHS, epsilon=epsilon, delta=delta, **options
+        )
+        for month in months:
+            series.release(month)
+        return len(series.items)
+
+
 def measure(months: list[Month]) -> dict[str, int]:
     """Numbers of different items that are known in the end."""
     epsilon, delta = BUDGET
@@ -52,19 +64,20 @@ def measure(months: list[Month]) -> dict[str, int]:
     for month in months:
         for person, held in month.items():
             pooled.setdefault(person, []).extend(held)
-    with tempfile.TemporaryDirectory() as folder:
-        series = dpsu.Series.create(
-            Path(folder) / "series", periods=MONTHS, epsilon=epsilon, delta=delta
-        )
-        for month in months:
-            series.release(month)
-        found = len(series.items)
     alone: set[Any] = set()
     for month in months:
         made = dpsu.release(month, epsilon=each.epsilon, delta=each.delta, mechanism="sieve")
         alone |= set(made.items)
     return {
-        f"a series of {MONTHS} periods": found,
+        f"a series of {MONTHS} periods": found_by(months),
+        "the same, with each person in 6 of them (`per_user=6`)": found_by(months, per_user=6),
+        "the same, with each person in 1 of them (`per_user=1`)": found_by(months, per_user=1),
+        f"a series of {MONTHS} periods by `policy-laplace`": found_by(
+            months, mechanism="policy-laplace"
+        ),
+        "the same, with each person in 1 of them": found_by(
+            months, mechanism="policy-laplace", per_user=1
+        ),
         f"{MONTHS} releases by the same plan, without leaving out what is known": len(alone),
         "the first month only, with the whole budget": len(dpsu.release(months[0], **whole)),
         f"all {MONTHS} months at once, at the end, with the whole budget": len(

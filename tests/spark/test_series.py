@@ -112,7 +112,7 @@ def test_mistakes_cost_no_period_and_failures_do(spark: SparkSession, tmp_path: 
         ({"a": ["b"]}, {"partitions": 2}, "partitions=2 is for Spark"),
     ):
         with pytest.raises(dpsu.ParameterError, match=message):
-            series.release(wrong, **options)  # type: ignore[arg-type]
+            series.release(wrong, **options)
     assert series.left == 2
     dying = frame.selectExpr("raise_error('died') as user", "item")
     with pytest.raises(dpsu.DataError, match="nothing was released"):
@@ -148,7 +148,7 @@ def test_a_named_release_is_made_once_here_or_there(spark: SparkSession, tmp_pat
     with pytest.raises(dpsu.BudgetError, match="another name spends again"):
         dpsu.spark.release(frame, **PLAN, ledger=failing)
     with pytest.raises(dpsu.ParameterError, match="not a Spark DataFrame"):
-        dpsu.spark.release(table, **PLAN, ledger=dataset)  # type: ignore[arg-type]
+        dpsu.spark.release(table, **PLAN, ledger=dataset)
 
 
 def test_the_command_line(tmp_path: Path) -> None:
