@@ -36,18 +36,17 @@ def same_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def months(kind: str) -> list[pa.Table]:
-    return [clusters.random_table(np.random.default_rng(seed), kind, 900) for seed in (3, 4, 5)]
+    return [clusters.random_table(np.random.default_rng(seed), kind, 900) for seed in (3, 4)]
 
 
 @pytest.mark.parametrize(
     ("mechanism", "kind", "per_user"),
     [
-        ("sieve", "text-text", None),
-        ("sieve", "int-int", 2),
+        ("sieve", "text-text", 2),
         ("weighted-laplace", "text-int", 1),
-        (dpsu.Auto(among="parallel"), "int-text", 2),
+        (dpsu.Auto(among="parallel"), "int-text", None),
     ],
-    ids=["sieve", "sieve, two each", "laplace, one each", "auto, two each"],
+    ids=["sieve, two each", "laplace, one each", "auto"],
 )
 def test_periods_here_and_there_release_the_same(
     spark: SparkSession,
@@ -90,8 +89,9 @@ def test_keys_of_other_types_take_part_alike(
         }
     )
     here = dpsu.Series.create(
-        tmp_path / "here", periods=4, per_user=2, user=["site", "since"], item="day", **BUDGET
-    )
+        tmp_path / "here", periods=4, per_user=2, user=["site", "since"], item="day",
+        mechanism="weighted-laplace", **BUDGET,
+    )  # fmt: skip
     shutil.copytree(here.path, tmp_path / "there")
     there = dpsu.Series(tmp_path / "there")
     for rows in (table.slice(0, 800), table):
@@ -102,7 +102,7 @@ def test_keys_of_other_types_take_part_alike(
 
 
 def test_mistakes_cost_no_period_and_failures_do(spark: SparkSession, tmp_path: Path) -> None:
-    series = dpsu.Series.create(tmp_path / "s", periods=2, **BUDGET)
+    series = dpsu.Series.create(tmp_path / "s", periods=2, mechanism="weighted-laplace", **BUDGET)
     frame = spark.range(100).selectExpr("id as user", "id % 5 as item")
     for wrong, options, message in (
         (frame.selectExpr("user as who", "item"), {}, "the plan names it"),
@@ -156,7 +156,10 @@ def test_the_command_line(tmp_path: Path) -> None:
     for name, table in (("1", rows.slice(0, 600)), ("2", rows)):
         pyarrow.parquet.write_table(table, tmp_path / f"{name}.parquet")
     state, book = str(tmp_path / "v"), ["--ledger", str(tmp_path / "l.db"), "--dataset", "v"]
-    made = command("series", "new", state, "--periods", "2", "--epsilon", "3", "--delta", "1e-5")
+    votes = ["--mechanism", "weighted-laplace"]
+    made = command(
+        "series", "new", state, "--periods", "2", "--epsilon", "3", "--delta", "1e-5", *votes
+    )
     assert made.returncode == 0, made.stderr
     first = command("series", "next", state, str(tmp_path / "1.parquet"), "--quiet")
     assert first.stdout == "bread\n", first.stderr
@@ -168,7 +171,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     again = command(*second, *SPARK, PATH="/nowhere", JAVA_HOME="")
     assert (again.returncode, again.stdout) == (0, "milk\n"), again.stderr
     once = ["release", str(tmp_path / "2.parquet"), "--epsilon", "1", "--delta", "1e-6", *book]
-    once += ["--mechanism", "sieve", "--budget", "3,1e-5", "--once", "monday", *SPARK]
+    once += [*votes, "--budget", "3,1e-5", "--once", "monday", *SPARK]
     found = command(*once, "--quiet")
     assert (found.returncode, found.stdout) == (0, "bread\nmilk\n"), found.stderr
     told = command(*once, PATH="/nowhere", JAVA_HOME="")

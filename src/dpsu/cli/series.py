@@ -52,7 +52,7 @@ def series_command() -> None:
     metavar="M",
     help="Let every user take part in M of the periods only, chosen by a hash of the id; each "
     "period has the budget of one among M then, and M in --periods of the users. Ids must be "
-    "spelled alike in all periods. It rarely pays.",
+    "spelled alike in all periods. It finds fewer items.",
 )
 @promise_options
 @column_options

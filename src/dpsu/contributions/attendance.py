@@ -1,7 +1,7 @@
 """Which users take part in one of several periods: a function of the id, and of nothing else.
 
-Of T periods each user takes part in exactly m. A salted hash of the id gives a number r below T,
-and the user takes part in period k, counted from 0, if (r + k m) modulo T is below m: evenly spread
+Of T periods each user takes part in exactly p. A salted hash of the id gives a number r below T,
+and the user takes part in period k, counted from 0, if (r + k p) modulo T is below p: evenly spread
 over all periods, and without a list of who took part before. The salt is public: see
 docs/proofs/series.md.
 """

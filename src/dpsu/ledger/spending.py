@@ -73,8 +73,7 @@ class Spending:
         if isinstance(ledger, Spending):
             if ledger.once is not None and not may_be_named:
                 raise ParameterError(
-                    "{once} is for dpsu.release, dpsu.spark.release and `dpsu release`; drop it",
-                    once=ledger.once,
+                    "{once} is for dpsu.release and `dpsu release`; drop it", once=ledger.once
                 )
             return ledger
         raise ParameterError(

@@ -112,8 +112,8 @@ class Series:
         per_user : int, optional
             Let every user take part in so many periods only, chosen by a hash of the id with a
             public salt, evenly spread; their rows are dropped in the others. Each period has the
-            budget of one among so many then, and so many in `periods` of the users. Ids must be
-            spelled alike in all periods. It rarely pays: see the guide.
+            budget of one among so many then, and so many in `periods` of the users: it finds
+            fewer items. Ids must be spelled alike in all periods.
         """
         folder = _folder(path)
         made = make_plan(epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import types
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from dpsu.ledger.accounting import cost_of, total
 from dpsu.ledger.ledger import Ledger
 from dpsu.randomness.keys import Key
 from dpsu.series.known import KnownItems
-from dpsu.series.terms import Terms
+from dpsu.series.terms import Terms, refuse_per_user
 from tests.support.divergence import BITS, UNIT, bracket, growth_at_least
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
@@ -193,6 +194,17 @@ def test_what_cannot_be_is_refused(typed: dict[str, Any], message: str, path: Pa
     with pytest.raises(dpsu.ParameterError, match=message):
         dpsu.Series.create(path, **({"periods": 4} | BUDGET | typed))
     assert not path.exists()
+
+
+def test_people_of_several_ids_are_refused() -> None:
+    """Their ids take part in different periods, and in more of them together."""
+    plan: Any = types.SimpleNamespace(
+        user=dpsu.Users("who"), privacy=types.SimpleNamespace(ids_per_person=2)
+    )
+    with pytest.raises(dpsu.ParameterError, match="people of one id"):
+        refuse_per_user(2, 4, plan)
+    plan.privacy.ids_per_person = 1
+    refuse_per_user(2, 4, plan)
 
 
 def test_a_ledger_would_count_every_period(series: dpsu.Series, tmp_path: Path) -> None:

@@ -534,8 +534,10 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(part in guide.read_text() for part in ("epsilon 0.8869", "delta 4.166e-7"))
     monkeypatch.chdir(tmp_path)
     space: dict[str, Any] = {}
-    (code,) = blocks(guide, "python")
+    code, few = blocks(guide, "python")
     exec(compile(code, "series.md", "exec"), space)
+    exec(compile(few, "series.md", "exec"), space)
+    assert f"print(few.plan.privacy)  # {space['few'].plan.privacy}" in few
     assert space["series"].items == ("bread", "milk")
     assert space["series"].left == 10
 
