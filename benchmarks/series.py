@@ -102,10 +102,13 @@ def table(result: dict[str, Any]) -> str:
     for name, found in result["topics"].items():
         lines.append(f"| {name} | {found:,} | {result['alike'][name]:,} |")
     told = [
-        f"by `{name}` {found['all']:,} items, and {found['one']:,} with each person in 1 period"
+        f"{found['all']:,} by `{name}` ({found['one']:,} with each person in 1 period)"
         for name, found in result["votes"].items()
     ]
-    lines += ["", f"Of people with one new word a month each, a series finds {', '.join(told)}."]
+    lines += [
+        "",
+        f"Of people with one new word a month each, a series finds {', '.join(told)} items.",
+    ]
     lines += ["", f"One run each. Made by `python -m benchmarks.series`, {result['date']}."]
     return "\n".join(lines)
 

@@ -92,7 +92,7 @@ def new_command(folder: str, periods: int, per_user: int | None, **options: Any)
 def next_command(
     folder: str, files: tuple[str, ...], period: int | None, engine: str, **options: Any
 ) -> None:
-    """Release from FILE... the items that no earlier period of the series in FOLDER released.
+    """Release from FILE... the items that no earlier period in FOLDER released.
 
     FILE and output as for `dpsu release`. The period is spent before anything is read, and stays
     spent if this run fails.
@@ -155,7 +155,7 @@ def _telling_what_is_spent(series: dpsu.Series) -> Iterator[None]:
 @FOLDER
 @click.option("--json", "as_json", is_flag=True, help="Print everything but the items as JSON.")
 def show_command(folder: str, as_json: bool) -> None:
-    """Show the budget of the series in FOLDER, its plan, and which periods are spent."""
+    """Show the budget and the plan of a series, and which periods are spent."""
     series = dpsu.Series(folder)
     history = series.history
     if as_json:
@@ -189,7 +189,7 @@ def show_command(folder: str, as_json: bool) -> None:
 @FOLDER
 @click.option("--period", type=int, help="Only what this period released.")
 def items_command(folder: str, period: int | None) -> None:
-    """Print all items that the series in FOLDER released so far, sorted, one per line."""
+    """Print what the series in FOLDER released so far, sorted, one item per line."""
     series = dpsu.Series(folder)
     done = [each.number for each in series.history if each.state == DONE]
     releases = [series.stored(number) for number in (done if period is None else [period])]
