@@ -175,16 +175,21 @@ def mechanism_options(
     return lambda command: added(command, (named, *flags))
 
 
+def count_options(command: Command) -> Command:
+    """Noisy numbers of users."""
+    named = click.option(
+        "--counts",
+        is_flag=True,
+        default=None,
+        help="Also release a noisy number of users per item.",
+    )
+    return added(command, (named, *(flag.made() for flag in flags_of(Counts))))
+
+
 def plan_options(command: Command) -> Command:
     """Everything that makes a plan."""
     more: tuple[Callable[[Command], Command], ...] = (
-        click.option(
-            "--counts",
-            is_flag=True,
-            default=None,
-            help="Also release a noisy number of users per item.",
-        ),
-        *(flag.made() for flag in flags_of(Counts)),
+        count_options,
         click.option(
             "--public-items",
             type=click.Path(),

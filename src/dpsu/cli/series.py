@@ -15,6 +15,7 @@ from dpsu.cli.cluster import engine_options, opened_on_spark, refuse_for_local
 from dpsu.cli.interrupts import COMPLETE, stage
 from dpsu.cli.options import (
     column_options,
+    count_options,
     format_option,
     mechanism_options,
     planned,
@@ -57,13 +58,14 @@ def series_command() -> None:
 @promise_options
 @column_options
 @mechanism_options("sieve", WITHOUT)
+@count_options
 def new_command(folder: str, periods: int, per_user: int | None, **options: Any) -> None:
     """Begin a series in FOLDER, which must not be there yet.
 
     --epsilon and --delta are those of all periods together. No data is read.
     """
     typed = planned(options, quiet=True)
-    made = {name: typed[name] for name in ("epsilon", "delta", "user", "item")}
+    made = {name: typed[name] for name in ("epsilon", "delta", "user", "item", "counts")}
     series = dpsu.Series.create(
         folder,
         periods=periods,
@@ -207,5 +209,9 @@ def _sorted_lines(releases: list[dpsu.Release]) -> list[str]:
 
     from dpsu.contributions.codecs import in_order
 
-    values, _ = in_order(pa.concat_arrays([each.values for each in releases]), None)
-    return printed_lines(dpsu.Release(releases[0].plan, values))
+    counts = [each.counts for each in releases if each.counts is not None]
+    values, noisy = in_order(
+        pa.concat_arrays([each.values for each in releases]),
+        pa.concat_arrays(counts) if counts else None,
+    )
+    return printed_lines(dpsu.Release(releases[0].plan, values, noisy))

@@ -16,6 +16,7 @@ from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
 from dpsu.pipeline import carry_out
+from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import plan as make_plan
@@ -92,6 +93,7 @@ class Series:
         mechanism: str | Mechanism = "sieve",
         user: str | Sequence[str] | Users = DEFAULT_USER,
         item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
+        counts: bool | Counts = False,
         per_user: int | None = None,
     ) -> Series:
         """Begin a series: fix its plan, its budget and how many periods there will be.
@@ -109,6 +111,8 @@ class Series:
             much more than an equal share of epsilon; "auto" has just that share.
         user, item : str, Users, Items or Tokens
             As in :func:`dpsu.release`.
+        counts : bool or Counts
+            Also release, for every new item, a noisy number of its users in that period.
         per_user : int, optional
             Let every user take part in so many periods only, chosen by a hash of the id with a
             public salt, evenly spread; their rows are dropped in the others. Each period has the
@@ -116,7 +120,9 @@ class Series:
             fewer items. Ids must be spelled alike in all periods.
         """
         folder = _folder(path)
-        made = make_plan(epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item)
+        made = make_plan(
+            epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item, counts=counts
+        )
         State(folder).create(Terms.shared(made, periods, per_user))
         return cls(folder)
 
@@ -234,7 +240,10 @@ class Series:
             check()
 
             def run(key: Key) -> Found:
-                found = self._without(find(key), known)
+                found = find(key)
+                # What is known is for this run alone, and so is the type that items have by now.
+                made = replace(found.plan, item=self.plan.item, knowledge=PublicData())
+                found = replace(found, plan=made)
                 self._state.finish(number, found)
                 return found
 
@@ -314,16 +323,6 @@ class Series:
         if released and isinstance(plan.item, Items) and plan.item.type is None:
             plan = replace(plan, item=replace(plan.item, type=_type(released[0].values)))
         return plan.with_knowledge(PublicData(public_items=known))
-
-    def _without(self, found: Found, known: PublicItems | None) -> Found:
-        """What was found and is new; the engine adds what is known anyway to what it finds."""
-        import pyarrow.compute as pc
-
-        plan = replace(found.plan, item=self.plan.item, knowledge=PublicData())
-        if known is None:
-            return replace(found, plan=plan)
-        old = pc.is_in(found.items, value_set=known.as_type(found.items.type))
-        return replace(found, plan=plan, items=found.items.filter(pc.invert(old)))
 
     def __repr__(self) -> str:
         spent_now = self._state.begun(self._terms)

@@ -81,7 +81,9 @@ class Terms:
             salt = secrets.token_hex(8)
         budget = (made.privacy.epsilon, made.privacy.delta)
         name = "periods" if per_user is None else "per_user"
-        each = split(budget, per_user or periods, made.mechanism, made.item, name=name).each
+        each = split(
+            budget, per_user or periods, made.mechanism, made.item, made.counts or False, name
+        ).each
         plan = made.with_mechanism(made.mechanism, privacy=each)
         terms = cls(plan, periods, made.privacy, per_user, salt)
         # Whatever a later process could not read again is refused now.
@@ -152,10 +154,9 @@ def refuse_other_plans(plan: Plan) -> None:
             "periods must; choose another one, such as sieve",
             mechanism=plan.name,
         )
-    if plan.counts is not None or plan.public_items is not None or plan.prior is not None:
+    if plan.public_items is not None or plan.prior is not None:
         raise ParameterError(
-            "a series has neither {counts} nor {public_items} nor a {prior}; drop them",
-            counts=...,
+            "a series has neither {public_items} nor a {prior}; drop them",
             public_items=...,
             prior=...,
         )

@@ -24,7 +24,8 @@ from dpsu.series.terms import Terms, refuse_per_user
 from tests.support.divergence import BITS, UNIT, bracket, growth_at_least
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
-BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
+# So small that no secret ever comes out.
+BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-12}
 Rows = dict[str, list[str]]
 KEY = Key.from_insecure_seed(5)
 
@@ -79,7 +80,7 @@ def test_prices_of_so_many_periods_add_up_and_no_more_would_fit(series: dpsu.Ser
     cost = cost_of(series.plan)
     assert total([cost] * 2).within(series.budget)
     assert not total([cost] * 3).within(series.budget)
-    assert series.plan.privacy == dpsu.split_budget((3.0, 1e-5), releases=2)
+    assert series.plan.privacy == dpsu.split_budget((3.0, 1e-12), releases=2)
     assert "each user takes part in 2 of them" in str(series)
     assert "about 0.5 of the users" in str(series)
     assert "spelled alike" in str(series)
@@ -209,7 +210,7 @@ def test_people_of_several_ids_are_refused() -> None:
 
 def test_a_ledger_would_count_every_period(series: dpsu.Series, tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
-    with pytest.raises(dpsu.ParameterError, match=r"--add SERIES --cost 3,1e-05"):
+    with pytest.raises(dpsu.ParameterError, match=r"--add SERIES --cost 3,1e-12"):
         series.release(month("bread"), ledger=ledger.dataset("visits", budget=(3, 1e-5)))
     assert series.left == 4
     assert not ledger.path.exists()
@@ -247,7 +248,7 @@ def test_salts_differ_between_series(begun: Path, path: Path) -> None:
 def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.chdir(tmp_path)
     new = ["series", "new", "v", "--periods", "4", "--per-user", "1", "--epsilon", "3"]
-    code, out, err = run(*new, "--delta", "1e-5")
+    code, out, err = run(*new, "--delta", "1e-12")
     assert code == 0, err
     assert "each user takes part in 1 of them" in out
     assert json.loads(run("series", "show", "v", "--json")[1])["per_user"] == 1

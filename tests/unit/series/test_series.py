@@ -320,9 +320,10 @@ def test_words_of_texts(path: Path) -> None:
         ({"item": dpsu.Tokens("body", tokenizer=str.split)}, "by a function"),
         ({"epsilon": 0}, "epsilon=0"),
         ({"epsilon": 0.001, "periods": 20, "delta": 1e-5}, "periods=20"),
-        ({"counts": True}, "counts"),
+        ({"counts": 3}, "counts"),
+        ({"public_items": ["a"]}, "public_items"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_what_cannot_repeat_is_refused(typed: dict[str, Any], message: str, path: Path) -> None:
     with pytest.raises(dpsu.ParameterError, match=message):
@@ -418,6 +419,28 @@ def test_later_periods_find_what_a_single_one_would_not(tmp_path: Path) -> None:
     assert len(series.items) > 1.08 * len(unaware)
     for number in range(1, 4):
         assert any(str(item).startswith(f"topic {number}.") for item in series.items)
+
+
+def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, run: Run) -> None:  # noqa: F811
+    """What is known takes no part: a user of many known items counts in full for a new one."""
+    known = [f"known {n}" for n in range(12)]
+    few = dpsu.Counts(max_items=2)
+    series = dpsu.Series.create(path, periods=2, counts=few, epsilon=20.0, delta=1e-12)
+    assert series.plan.counts == few
+    costs = [cost_of(series.plan)] * 2
+    assert total(costs).within(series.budget)
+    assert not total([*costs, costs[0]]).within(series.budget)
+    assert set(series.release(month(*known)).to_dict()) == set(known)
+    second = series.release(month(*known, "new"))
+    assert second.items == ("new",)
+    assert second.counts is not None
+    assert second.counts_error is not None
+    assert abs(second.counts[0].as_py() - 600) < 8 * second.counts_error
+    assert second.counts_error < 10
+    assert series.stored(2) == second
+    listed = run("series", "items", str(path))[1].splitlines()
+    assert [line.split("\t")[0] for line in listed] == sorted([*known, "new"])
+    assert listed[-1] == f"new\t{second.counts[0].as_py()}"
 
 
 def test_it_shows_itself(series: dpsu.Series) -> None:

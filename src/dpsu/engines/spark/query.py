@@ -223,7 +223,7 @@ def run(query: ReleaseQuery) -> pa.Array:
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
     _warn(job, missing.get)
     if job.public is not None:
-        found = pa.concat_arrays([found, job.public.as_type(found.type)])
+        found = pa.concat_arrays([found, job.public.added(found.type)])
     return found.take(pc.sort_indices(found))
 
 
