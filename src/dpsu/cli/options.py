@@ -177,12 +177,8 @@ def mechanism_options(
 
 def count_options(command: Command) -> Command:
     """Noisy numbers of users."""
-    named = click.option(
-        "--counts",
-        is_flag=True,
-        default=None,
-        help="Also release a noisy number of users per item.",
-    )
+    told = "Also release a noisy number of users per item."
+    named = click.option("--counts", is_flag=True, default=None, help=told)
     return added(command, (named, *(flag.made() for flag in flags_of(Counts))))
 
 
