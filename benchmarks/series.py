@@ -43,6 +43,31 @@ def made_up(topics: bool, seed: int = 5) -> list[Month]:
     return months
 
 
+def votes(seed: int = 5) -> list[Month]:
+    """One word of the month's topics for each person."""
+    rng = random.Random(seed)
+    falling = [1.0 / (rank + 3) for rank in range(TOPIC_WORDS)]
+    return [
+        {
+            f"person {person}": [f"topic {month}.{rng.choices(range(TOPIC_WORDS), falling)[0]}"]
+            for person in range(PEOPLE)
+        }
+        for month in range(MONTHS)
+    ]
+
+
+def found_by(months: list[Month], **options: Any) -> int:
+    """How many items a series finds."""
+    epsilon, delta = BUDGET
+    with tempfile.TemporaryDirectory() as folder:
+        series = dpsu.Series.create(
+            Path(folder) / "series", periods=MONTHS, epsilon=epsilon, delta=delta, **options
+        )
+        for month in months:
+            series.release(month)
+        return len(series.items)
+
+
 def measure(months: list[Month]) -> dict[str, int]:
     """Numbers of different items that are known in the end."""
     epsilon, delta = BUDGET
@@ -52,19 +77,14 @@ def measure(months: list[Month]) -> dict[str, int]:
     for month in months:
         for person, held in month.items():
             pooled.setdefault(person, []).extend(held)
-    with tempfile.TemporaryDirectory() as folder:
-        series = dpsu.Series.create(
-            Path(folder) / "series", periods=MONTHS, epsilon=epsilon, delta=delta
-        )
-        for month in months:
-            series.release(month)
-        found = len(series.items)
     alone: set[Any] = set()
     for month in months:
         made = dpsu.release(month, epsilon=each.epsilon, delta=each.delta, mechanism="sieve")
         alone |= set(made.items)
     return {
-        f"a series of {MONTHS} periods": found,
+        f"a series of {MONTHS} periods": found_by(months),
+        "the same, with each person in 6 of them (`per_user=6`)": found_by(months, per_user=6),
+        "the same, with each person in 1 of them (`per_user=1`)": found_by(months, per_user=1),
         f"{MONTHS} releases by the same plan, without leaving out what is known": len(alone),
         "the first month only, with the whole budget": len(dpsu.release(months[0], **whole)),
         f"all {MONTHS} months at once, at the end, with the whole budget": len(
@@ -81,6 +101,14 @@ def table(result: dict[str, Any]) -> str:
     ]
     for name, found in result["topics"].items():
         lines.append(f"| {name} | {found:,} | {result['alike'][name]:,} |")
+    told = [
+        f"{found['all']:,} by `{name}` ({found['one']:,} with each person in 1 period)"
+        for name, found in result["votes"].items()
+    ]
+    lines += [
+        "",
+        f"Of people with one new word a month each, a series finds {', '.join(told)} items.",
+    ]
     lines += ["", f"One run each. Made by `python -m benchmarks.series`, {result['date']}."]
     return "\n".join(lines)
 
@@ -89,6 +117,13 @@ def main() -> None:
     """Measure both kinds of months."""
     warnings.simplefilter("ignore", dpsu.DataWarning)
     found: dict[str, Any] = {"topics": measure(made_up(True)), "alike": measure(made_up(False))}
+    found["votes"] = {
+        each.name: {
+            "all": found_by(votes(), mechanism=each),
+            "one": found_by(votes(), mechanism=each, per_user=1),
+        }
+        for each in (dpsu.Sieve(), dpsu.CountGaussian(max_items=1), dpsu.CountLaplace(max_items=1))
+    }
     found["date"] = datetime.now(UTC).date().isoformat()
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

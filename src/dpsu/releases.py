@@ -11,7 +11,7 @@ from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
-from dpsu.pipeline import begins_at_once, carry_out
+from dpsu.pipeline import carry_out
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -24,7 +24,7 @@ from dpsu.plans.planning import (
 )
 from dpsu.privacy.guarantee import Privacy
 from dpsu.results import Release
-from dpsu.series.once import Once
+from dpsu.series.once import keeper_of
 from dpsu.showing.progress import Stages, stages
 
 
@@ -152,19 +152,18 @@ def release(
     )
     source = Source(data, plan.user, plan.item, format, strict)
     source.refuse_public(plan.knowledge.paths)
-    kept = None if spending.once is None else Once(spending.once, spending, plan)
-    stored = None if kept is None else kept.stored()
+    kept = keeper_of(spending, plan)
+    stored = kept.stored()
     if stored is not None:
         return stored
     with shown as report, named_by(given):
-        run = OneMachine(plan, source, memory, report).run
         return carry_out(
             plan,
             check=source.check,
-            run=run if kept is None else kept.keeping(run),
+            run=kept.keeping(OneMachine(plan, source, memory, report).run),
             spending=spending,
             report=report,
-            begin=begins_at_once if kept is None else kept.begin,
+            begin=kept.begin,
         )
 
 

@@ -7,28 +7,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.found import Found
 from dpsu.inputs.columns import Items, Users, named_by
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
-from dpsu.options import flag, whole_number
+from dpsu.options import flag
 from dpsu.pipeline import carry_out
 from dpsu.plans.counts import Counts
-from dpsu.plans.mechanisms import Auto, Choice, Mechanism
+from dpsu.plans.mechanisms import Auto, Mechanism
 from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import mechanism_of
-from dpsu.randomness.keys import Key
 from dpsu.releases import planned
 from dpsu.results import Release
+from dpsu.series.once import keeper_of
 from dpsu.showing.progress import Stages, stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkRelease", "release"]
-
-LARGEST_PARTITIONS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +157,9 @@ def release(
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
-    from dpsu.engines.spark import query as engine
-    from dpsu.inputs.reading import refuse_same_files
+    from dpsu.engines.spark.cluster import Cluster
 
-    spending = Spending.of(ledger)
+    spending = Spending.of(ledger, may_be_named=True)
     flag("strict", strict)
     shown = stages(progress)
     if plan is None:
@@ -172,37 +168,18 @@ def release(
         plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
         counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
-    if partitions is not None:
-        partitions = whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
-    engine.refuse_what_spark_cannot(approved)
-    known = approved.knowledge
-
-    def run(key: Key) -> Found:
-        prepared = engine.query(
-            df, approved, key, prior=known.prior, public=known.public_items, strict=strict,
-            partitions=partitions,
-        )  # fmt: skip
-        chosen = approved
-        if isinstance(approved.selection, Choice):
-            report("estimating set sizes", 0)
-            prepared = engine.chosen(prepared)
-            chosen = prepared.job.plan.with_knowledge(known)
-        report("choosing items", 0)
-        items = engine.run(prepared)
-        if chosen.noisy_counts is None:
-            return Found(chosen, items, codec=prepared.codec)
-        report("counting users", 0)
-        return Found(chosen, items, engine.count(prepared, items), prepared.codec)
-
-    # Names and types are in the schema: what they rule out costs nothing, ledger or not.
-    with named_by(plan):
-        engine.rows_of(df, approved, known.public_items)
-    if known.paths:
-        refuse_same_files(engine.files_of(df), known.paths)
+    kept = keeper_of(spending, approved)
     with shown as report:
-        released = carry_out(
-            approved, check=lambda: None, run=run, spending=spending, report=report
-        )
+        cluster = Cluster(approved, df, report, strict=strict, partitions=partitions)
+        released = kept.stored()
+        if released is None:
+            # Names and types are in the schema: what they rule out costs nothing, ledger or not.
+            with named_by(plan):
+                cluster.check()
+            released = carry_out(
+                approved, check=lambda: None, run=kept.keeping(cluster.run), spending=spending,
+                report=report, begin=kept.begin,
+            )  # fmt: skip
     return SparkRelease(released, df.sparkSession)
 
 

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ import pyarrow as pa
 import dpsu
 from dpsu.engines.found import Found
 from dpsu.engines.local import OneMachine
-from dpsu.series.state import DONE, UNFINISHED
+from dpsu.series.state import DONE, UNFINISHED, State
+from dpsu.series.terms import Terms
 
 
 class Deadly:
@@ -58,24 +60,24 @@ def rows(reads: Path) -> Iterator[tuple[str, str]]:
 
 
 def found(machine: Any, key: Any) -> Found:
-    """Reads all rows, finds one item, and adds what is known, as the engine does."""
+    """Reads all rows, and finds one item that is not known."""
     read = list(machine._source.data)
     known = machine._plan.knowledge.public_items
     old = [] if known is None else known.items.to_pylist()
-    return Found(machine._plan, pa.array([*old, f"{read[0][1]} {len(old)}"]))
+    return Found(machine._plan, pa.array([f"{read[0][1]} {len(old)}"]))
 
 
-def die_at(step: int, series: dpsu.Series, reads: Path) -> int:
-    """A child that releases a period and dies at a step; how it ended."""
+def die_at(step: int, act: Callable[[], object]) -> int:
+    """A child that does something and dies at a step; how it ended."""
     child = os.fork()
     if not child:
         OneMachine.run = found  # type: ignore[method-assign,assignment]
-        for name in ("open", "fsync", "fdopen"):
+        for name in ("open", "fsync", "fdopen", "mkdir", "rename"):
             setattr(os, name, Deadly.around(getattr(os, name)))
         Path.replace = Deadly.around(Path.replace)  # type: ignore[method-assign]
         Deadly.left = step
         try:
-            series.release(rows(reads))
+            act()
         except BaseException as error:
             print(repr(error), file=sys.stderr, flush=True)
             os._exit(1)
@@ -83,6 +85,11 @@ def die_at(step: int, series: dpsu.Series, reads: Path) -> int:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code in (0, -signal.SIGKILL), code
     return code
+
+
+def release_once(series: dpsu.Series, reads: Path) -> None:
+    """One period."""
+    series.release(rows(reads))
 
 
 def check(series: dpsu.Series, reads: Path) -> None:
@@ -95,27 +102,43 @@ def check(series: dpsu.Series, reads: Path) -> None:
     assert len(series.items) == len(set(series.items)) == sum(map(len, released))
 
 
+def kill_beginnings(folder: Path, terms: Terms) -> int:
+    """A series that is begun and killed at every step is there, or can be begun again."""
+    killed = 0
+    while True:
+        path = folder / f"begun {killed + 1}"
+        code = die_at(killed + 1, partial(State(path).create, terms))
+        if not path.exists():
+            State(path).create(terms)
+        assert dpsu.Series(path).left == 3
+        if code == 0:
+            return killed
+        killed += 1
+
+
 def main() -> None:
     """Kill at every step, and check after every kill."""
     folder = Path(sys.argv[1])
     first = dpsu.Series.create(folder / "0", periods=3, epsilon=3, delta=1e-5, mechanism="greedy")
+    beginnings = kill_beginnings(folder, first._terms)
     killed = lost = 0
     while True:
         # On a state of its own, so that none runs out of periods.
         path = folder / f"{killed + 1}"
         shutil.copytree(first.path, path)
         series, reads = dpsu.Series(path), folder / f"{killed + 1}.reads"
-        assert die_at(0, series, reads) == 0
-        code = die_at(killed + 1, series, reads)
+        period = partial(release_once, series, reads)
+        assert die_at(0, period) == 0
+        code = die_at(killed + 1, period)
         check(series, reads)
         lost += series.history[-1].state == UNFINISHED
-        assert die_at(0, series, reads) == 0 or not series.left  # and the series goes on
+        assert die_at(0, period) == 0 or not series.left  # and the series goes on
         check(series, reads)
         assert series.history[-1].state == DONE
         if code == 0:
             break
         killed += 1
-    print(killed, lost)
+    print(killed, lost, beginnings)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""`dpsu release --engine spark`: the same from files, folders and tables that a cluster reads."""
+"""`--engine spark`: a release from files, folders and tables that a cluster reads."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,9 @@ from dpsu.cli.options import Command
 from dpsu.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from dpsu.plans.plan import Plan
     from dpsu.results import Release
 
 ENGINES = ("local", "spark")
@@ -62,33 +66,50 @@ def release_on_spark(
     files: Sequence[str], made: dict[str, Any], options: dict[str, Any]
 ) -> Release:
     """Open a session, release, and close it whatever happens."""
-    if not files:
-        raise ParameterError("--engine spark reads FILE..., not --source and --query")
     import dpsu.spark
     from dpsu.cli.sources import files_read
-    from dpsu.engines.spark.query import failing_quietly, refuse_what_spark_cannot
-    from dpsu.engines.spark.reading import open_frame
-    from dpsu.engines.spark.session import open_session
     from dpsu.inputs.reading import refuse_same_files
+    from dpsu.series.once import keeper_of
 
-    if options.pop("memory_limit"):
-        raise ParameterError("{memory_limit} is for one machine, not for Spark", memory_limit=...)
     if "plan" in made:
         chosen = made["plan"]
     else:
         made = made | {"mechanism": dpsu.spark.for_spark(made["mechanism"])}
         chosen = dpsu.plan(**made)
     refuse_same_files(files_read(files, None, None), chosen.knowledge.paths)
+    # What was released under this name needs no session.
+    stored = keeper_of(options["ledger"], chosen).stored()
+    if stored is not None:
+        return stored
+    with opened_on_spark(files, chosen, options) as frame:
+        return dpsu.spark.release(frame, **made, **options).released
+
+
+@contextmanager
+def opened_on_spark(
+    files: Sequence[str], plan: Plan, options: dict[str, Any]
+) -> Iterator[DataFrame]:
+    """A frame of all files, in a session that is closed at the end.
+
+    Takes the options of `engine_options`, and what one machine alone has, out of `options`.
+    """
+    if not files:
+        raise ParameterError("--engine spark reads FILE..., not --source and --query")
+    from dpsu.engines.spark.query import failing_quietly, refuse_what_spark_cannot
+    from dpsu.engines.spark.reading import open_frame
+    from dpsu.engines.spark.session import open_session
+
+    if options.pop("memory_limit"):
+        raise ParameterError("{memory_limit} is for one machine, not for Spark", memory_limit=...)
     # Before Java starts: what a plan alone can get wrong.
-    refuse_what_spark_cannot(chosen)
+    refuse_what_spark_cannot(plan)
     master, format_ = options.pop("master") or DEFAULT_MASTER, options.pop("format")
     settings = dict(_setting(text) for text in options.pop("spark_conf"))
     # About versions of pandas, which is not used; the caller restores what is shown.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     session = open_session(master, settings)
     try:
-        frame = failing_quietly(lambda: open_frame(session, files, format_))
-        return dpsu.spark.release(frame, **made, **options).released
+        yield failing_quietly(lambda: open_frame(session, files, format_))
     finally:
         session.stop()
 

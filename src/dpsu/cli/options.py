@@ -6,7 +6,7 @@ Options are written down once, as fields of mechanisms, `Users`, `Items`, `Token
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -160,14 +160,19 @@ def column_options(command: Command) -> Command:
 
 def mechanism_options(
     default: str = "auto, or sieve where an option is given that auto lacks",
+    without: Sequence[str] = (),
 ) -> Callable[[Command], Command]:
-    """The mechanism, and all options of all of them; `default` says what is taken without one."""
+    """The mechanism, and all options of all of them; `default` says what is taken without one.
+
+    `without` are options that the command cannot have.
+    """
     named = click.option(
         "--mechanism",
         type=Words(list(MECHANISMS)),
         help=f"How items are chosen; see `dpsu mechanisms`. Default {default}.",
     )
-    return lambda command: added(command, (named, *(flag.made() for flag in mechanism_flags())))
+    flags = [flag.made() for flag in mechanism_flags() if flag.name not in without]
+    return lambda command: added(command, (named, *flags))
 
 
 def counts_options(command: Command) -> Command:

@@ -48,8 +48,6 @@ def release_command(
     read += [] if plan_file is None else [str(plan_file)]
 
     def make() -> dict[str, Any]:
-        if once is not None and engine != "local":
-            raise click.UsageError("--once is for --engine local")
         if engine == "local":
             refuse_for_local(options)
         made = planned(options, plan_file, quiet=places.quiet)
@@ -58,10 +56,11 @@ def release_command(
         return made
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
-        if engine == "spark":
-            return release_on_spark(files, made, options | {"ledger": spending})
         spending.once = once
-        found = dpsu.release(data, progress=progress, ledger=spending, **made, **options)
+        if engine == "spark":
+            found = release_on_spark(files, made, options | {"ledger": spending})
+        else:
+            found = dpsu.release(data, progress=progress, ledger=spending, **made, **options)
         if once is not None and not spending.unfinished and not places.quiet:
             to_stderr(f"note: {once} was released {found.run.time}; nothing was read or charged")
         return found

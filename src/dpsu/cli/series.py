@@ -11,9 +11,11 @@ import click
 
 import dpsu
 from dpsu.cli.charges import ledger_options
+from dpsu.cli.cluster import engine_options, opened_on_spark, refuse_for_local
 from dpsu.cli.interrupts import COMPLETE, stage
 from dpsu.cli.options import (
     column_options,
+    counts_options,
     format_option,
     mechanism_options,
     planned,
@@ -28,7 +30,9 @@ from dpsu.ledger.spending import Spending
 from dpsu.series.prose import HEAD, period_line, row
 from dpsu.series.state import DONE
 
-STATE = click.argument("state", type=click.Path())
+FOLDER = click.argument("folder", type=click.Path())
+# Public data are not kept with a series, and what is unproven has no price.
+WITHOUT = ("prior", "allow_unproven")
 
 
 @click.group("series")
@@ -41,27 +45,40 @@ def series_command() -> None:
 
 
 @series_command.command("new")
-@STATE
+@FOLDER
 @click.option("--periods", type=int, required=True, help="How many periods there will be at most.")
+@click.option(
+    "--per-user",
+    type=int,
+    metavar="M",
+    help="Let every user take part in M of the periods only, chosen by a hash of the id; each "
+    "period has the budget of one among M then, and M in --periods of the users. Ids must be "
+    "spelled alike in all periods. It finds fewer items.",
+)
 @promise_options
 @column_options
-@mechanism_options("sieve")
-def new_command(state: str, periods: int, **options: Any) -> None:
-    """Begin a series in the folder STATE, which must not be there yet.
+@mechanism_options("sieve", WITHOUT)
+@counts_options
+def new_command(folder: str, periods: int, per_user: int | None, **options: Any) -> None:
+    """Begin a series in FOLDER, which must not be there yet.
 
     --epsilon and --delta are those of all periods together. No data is read.
     """
     typed = planned(options, quiet=True)
-    made = {name: typed[name] for name in ("epsilon", "delta", "user", "item")}
+    made = {name: typed[name] for name in ("epsilon", "delta", "user", "item", "counts")}
     series = dpsu.Series.create(
-        state, periods=periods, mechanism=typed["mechanism"] or dpsu.Sieve(), **made
+        folder,
+        periods=periods,
+        per_user=per_user,
+        mechanism=typed["mechanism"] or dpsu.Sieve(),
+        **made,
     )
-    stage.outputs[f"the series in {state!r}"] = COMPLETE
+    stage.outputs[f"the series in {folder!r}"] = COMPLETE
     shown(f"{series}\n")
 
 
 @series_command.command("next")
-@STATE
+@FOLDER
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @click.option(
     "--period",
@@ -71,16 +88,19 @@ def new_command(state: str, periods: int, **options: Any) -> None:
 )
 @source_options
 @format_option
+@engine_options
 @result_options
 @ledger_options
-def next_command(state: str, files: tuple[str, ...], period: int | None, **options: Any) -> None:
-    """Release from FILE... the items that no earlier period of STATE released.
+def next_command(
+    folder: str, files: tuple[str, ...], period: int | None, engine: str, **options: Any
+) -> None:
+    """Release from FILE... the items that no earlier period in FOLDER released.
 
     FILE and output as for `dpsu release`. The period is spent before anything is read, and stays
     spent if this run fails.
     """
     places = Places.taken(options)
-    series = dpsu.Series(state)
+    series = dpsu.Series(folder)
     for name, path in (("output", places.output), ("report", places.report)):
         if path is not None and path.absolute().parent.resolve() == series.path.resolve():
             raise click.UsageError(
@@ -88,9 +108,20 @@ def next_command(state: str, files: tuple[str, ...], period: int | None, **optio
                 "write it elsewhere"
             )
     done: list[int] = []
+    on_spark = engine == "spark"
+    if not on_spark:
+        refuse_for_local(options)
 
     def release(data: Any, made: None, spending: Spending, progress: Any) -> dpsu.Release:
-        found = series.release(data, period=period, progress=progress, ledger=spending, **options)
+        given: dict[str, Any] = {"period": period, "progress": progress, "ledger": spending}
+        if not on_spark:
+            found = series.release(data, **given, **options)
+        elif _is_done(series, period):
+            # What was released needs no session.
+            found = series.release(None, **given)
+        else:
+            with opened_on_spark(files, series.plan, options) as frame:
+                found = series.release(frame, **given, **options)
         done.append(period or len(series.history))
         return found
 
@@ -98,6 +129,10 @@ def next_command(state: str, files: tuple[str, ...], period: int | None, **optio
         places.released(files, [], lambda: None, release)
     if not places.quiet:
         to_stderr(period_line(series, done[0]))
+
+
+def _is_done(series: dpsu.Series, period: int | None) -> bool:
+    return any(each.number == period and each.state == DONE for each in series.history)
 
 
 @contextlib.contextmanager
@@ -110,7 +145,7 @@ def _telling_what_is_spent(series: dpsu.Series) -> Iterator[None]:
         with contextlib.suppress(dpsu.DpsuError):
             for each in series.history[series.periods - before :]:
                 end = (
-                    f"is done: `dpsu series items STATE --period {each.number}` prints its items"
+                    f"is done: `dpsu series items FOLDER --period {each.number}` prints its items"
                     if each.state == DONE
                     else "is spent, and has no result"
                 )
@@ -119,16 +154,17 @@ def _telling_what_is_spent(series: dpsu.Series) -> Iterator[None]:
 
 
 @series_command.command("show")
-@STATE
+@FOLDER
 @click.option("--json", "as_json", is_flag=True, help="Print everything but the items as JSON.")
-def show_command(state: str, as_json: bool) -> None:
-    """Show the budget of a series, its plan, and which periods are spent."""
-    series = dpsu.Series(state)
+def show_command(folder: str, as_json: bool) -> None:
+    """Show the budget and the plan of a series, and which periods are spent."""
+    series = dpsu.Series(folder)
     history = series.history
     if as_json:
         facts = {
             "periods": series.periods,
             "left": series.left,
+            "per_user": series.per_user,
             "budget": series.budget.numbers,
             "history": [
                 {**vars(each), "run": None if each.run is None else vars(each.run)}
@@ -152,12 +188,30 @@ def show_command(state: str, as_json: bool) -> None:
 
 
 @series_command.command("items")
-@STATE
+@FOLDER
 @click.option("--period", type=int, help="Only what this period released.")
-def items_command(state: str, period: int | None) -> None:
-    """Print all items that were released so far, sorted, one per line."""
-    series = dpsu.Series(state)
+def items_command(folder: str, period: int | None) -> None:
+    """Print what the series in FOLDER released so far, sorted, one item per line."""
+    series = dpsu.Series(folder)
     done = [each.number for each in series.history if each.state == DONE]
     releases = [series.stored(number) for number in (done if period is None else [period])]
-    listed = [line for found in releases for line in printed_lines(found)]
-    shown("".join(f"{line}\n" for line in (sorted(listed) if period is None else listed)))
+    shown("".join(f"{line}\n" for line in _sorted_lines([each for each in releases if len(each)])))
+
+
+def _sorted_lines(releases: list[dpsu.Release]) -> list[str]:
+    """Lines of all items, in the order of their values; of their texts, if types differ."""
+    types = [each.values.type for each in releases]
+    if any(type_ != types[0] for type_ in types):
+        return sorted(line for each in releases for line in printed_lines(each))
+    if not releases:
+        return []
+    import pyarrow as pa
+
+    from dpsu.contributions.codecs import in_order
+
+    counts = [each.counts for each in releases if each.counts is not None]
+    values, noisy = in_order(
+        pa.concat_arrays([each.values for each in releases]),
+        pa.concat_arrays(counts) if counts else None,
+    )
+    return printed_lines(dpsu.Release(releases[0].plan, values, noisy))

@@ -164,6 +164,10 @@ class PublicItems:
         )
         return typed.unique()
 
+    def added(self, type_: pa.DataType) -> pa.Array:
+        """What joins the items that were found: all of them, held or not."""
+        return self.as_type(type_)
+
     def refuse_other_than(self, codec: Codec) -> None:
         """Refuse public items that are no values of the types of the private ones."""
         if not codec.has(self.items):

@@ -17,7 +17,8 @@ class KnownItems(PublicItems):
     """Items of earlier periods, by their texts.
 
     Unlike what somebody typed, they are not refused where columns have other types now: an item
-    that is no value of these types cannot be held, so that there is nothing to leave out.
+    that is no value of these types cannot be held, so that there is nothing to leave out. Nor are
+    they released again, or counted.
     """
 
     def as_type(self, type_: pa.DataType) -> pa.Array:
@@ -27,6 +28,10 @@ class KnownItems(PublicItems):
         spelled = [text for text in self.items.to_pylist() if re.fullmatch(DECIMAL, text)]
         fits = [number for number in map(int, spelled) if SMALLEST <= number <= LARGEST]
         return pa.array(fits, type_).unique()
+
+    def added(self, type_: pa.DataType) -> pa.Array:
+        """Nothing: they were released before."""
+        return pa.nulls(0, type_)
 
     def refuse_other_than(self, codec: Codec) -> None:
         """Nothing is refused."""

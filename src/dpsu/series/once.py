@@ -12,11 +12,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import BinaryIO
 
 from dpsu.engines.found import Found
 from dpsu.errors import BudgetError, OutputError, ParameterError
 from dpsu.ledger.spending import Spending
+from dpsu.pipeline import begins_at_once
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run
@@ -26,7 +28,28 @@ from dpsu.series.state import BEGUN, ITEMS, keep, kept, released_before
 NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
 
-class Once:
+def keeper_of(spending: Spending, plan: Plan) -> NotKept:
+    """What keeps a release, if it has a name."""
+    return NotKept() if spending.once is None else Once(spending.once, spending, plan)
+
+
+class NotKept:
+    """A release without a name: made whenever it is asked for, and kept by nobody here."""
+
+    def stored(self) -> Release | None:
+        """What was released before."""
+        return None
+
+    def begin(self, run: Run) -> None:
+        """Called before anything is read."""
+        begins_at_once(run)
+
+    def keeping(self, run: Callable[[Key], Found]) -> Callable[[Key], Found]:
+        """The same run, which keeps what it finds."""
+        return run
+
+
+class Once(NotKept):
     """One name of one dataset of a ledger."""
 
     def __init__(self, name: str, spending: Spending, plan: Plan) -> None:
@@ -53,20 +76,22 @@ class Once:
             return None
         try:
             noted = json.loads(self._begun.read_text(encoding="utf-8"))
-            planned, run = noted["plan_hash"], Run(**noted["run"])
+            planned, version, run = noted["plan_hash"], str(noted["version"]), Run(**noted["run"])
         except (OSError, ValueError, TypeError, KeyError):
             # Changed by hand: the file alone says that the name is spent.
-            planned, run = None, None
+            planned, version, run = None, self._plan.version, None
+        # A plan that another dpsu made is the same if nothing but that version differs.
+        asked = replace(self._plan, version=version)
         done = self._items.exists()
-        if planned != self._plan.hash and (done or planned is not None):
+        if planned != asked.hash and (done or planned is not None):
             raise ParameterError(
                 f"{{once}} was released by another plan, {str(planned)[:16]}, and this one is "
-                f"{self._plan.hash[:16]}; nothing was read or charged. Give the options of that "
+                f"{asked.hash[:16]}; nothing was read or charged. Give the options of that "
                 "time, or another name to spend again",
                 once=self._name,
             )
         if done:
-            return released_before(kept(self._items), self._plan, run)
+            return released_before(kept(self._items), asked, run)
         if claimed_by_somebody(self._begun):
             raise ParameterError(
                 "{once} is running in another process; wait until it has ended", once=self._name
@@ -78,10 +103,11 @@ class Once:
 
     def begin(self, run: Run) -> None:
         """Spend the name, on disk, before anything is read."""
-        noted = json.dumps({"plan_hash": self._plan.hash, "run": vars(run)})
+        plan = self._plan
+        noted = {"plan_hash": plan.hash, "version": plan.version, "run": vars(run)}
         try:
             self._folder.mkdir(exist_ok=True)
-            self._claim = claim(self._begun, f"{noted}\n")
+            self._claim = claim(self._begun, f"{json.dumps(noted)}\n")
         except FileExistsError:
             raise ParameterError(
                 "another process began {once} meanwhile; nothing was read", once=self._name

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 HEAD = ("period", "started (UTC)", "state", "new items")
 SERIES_PROMISES = (
     "this folder was never lost or replaced by an older copy",
-    "one person is one id, the same in all periods",
     "whatever else is released about these people is accounted for elsewhere, such as in a ledger",
 )
+# Where users take part in some periods, it matters that they are known by their ids.
+SPELLED = "the ids of users are spelled alike in all periods"
 SPENT = "An unfinished period failed or was killed. It may have shown something, so it is spent."
 
 
 def series_text(series: Series) -> str:
     """What is fixed, what is spent, and what that rests on."""
     text = [*_facts(series), *_spent(series.history), "You promise that"]
-    return "\n".join([*text, *(f"  - {promise}" for promise in SERIES_PROMISES)])
+    return "\n".join([*text, *(f"  - {promise}" for promise in _promises(series))])
 
 
 def series_html(series: Series) -> str:
@@ -36,7 +37,7 @@ def series_html(series: Series) -> str:
         *map(paragraph, _facts(series)),
         *([table(HEAD, map(row, history), texts=3)] if history else []),
         *map(paragraph, _spent(history)),
-        bullets("You promise that", SERIES_PROMISES),
+        bullets("You promise that", _promises(series)),
     )
 
 
@@ -58,18 +59,29 @@ def period_line(series: Series, number: int) -> str:
 
 def _facts(series: Series) -> list[str]:
     budget, each = series.budget, series.plan.privacy
-    together = repeated(series.plan, series.periods)
-    by_sums = Split(each, series.periods, budget, together).by_sums
+    counted = series.periods if series.per_user is None else series.per_user
+    by_sums = Split(each, counted, budget, repeated(series.plan, counted)).by_sums
     how = "sums of epsilon and delta" if by_sums else "Gaussian composition"
+    some = [] if series.per_user is None else [
+        f"each user takes part in {series.per_user:,} of them, chosen by a hash of the id: a "
+        f"period sees about {series.per_user / series.periods:.2g} of the users"
+    ]  # fmt: skip
     return [
         f"periods: {series.periods:,}, of which {series.periods - series.left:,} are spent and "
         f"{series.left:,} left",
+        *some,
         f"all periods together: ({budget.epsilon:g}, {budget.delta:g})-differential privacy for "
-        f"adding or removing any one user with all rows in all periods, by {how} "
-        "(`dpsu proofs series`)",
+        f"adding or removing any one {series.plan.user.person} with all rows in all periods, by "
+        f"{how} (`dpsu proofs series`)",
         f"each period: {series.plan.name}, epsilon {each.epsilon:g}, delta {each.delta:g}",
         f"items released so far: {len(series.items):,}",
     ]
+
+
+def _promises(series: Series) -> tuple[str, ...]:
+    people = f"{series.plan.user.promise}, in all periods"
+    some = () if series.per_user is None else (SPELLED,)
+    return (*SERIES_PROMISES, people, *some)
 
 
 def _spent(history: tuple[Period, ...]) -> list[str]:

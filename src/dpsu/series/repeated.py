@@ -16,6 +16,7 @@ from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
 from dpsu.pipeline import carry_out
+from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import plan as make_plan
@@ -24,6 +25,7 @@ from dpsu.plans.public_data import PublicData
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run
+from dpsu.series.places import engine_for
 from dpsu.series.state import DONE, RUNNING, Period, State, spent
 from dpsu.series.terms import Terms
 from dpsu.showing.progress import Stages, stages
@@ -91,6 +93,8 @@ class Series:
         mechanism: str | Mechanism = "sieve",
         user: str | Sequence[str] | Users = DEFAULT_USER,
         item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
+        counts: bool | Counts = False,
+        per_user: int | None = None,
     ) -> Series:
         """Begin a series: fix its plan, its budget and how many periods there will be.
 
@@ -107,10 +111,19 @@ class Series:
             much more than an equal share of epsilon; "auto" has just that share.
         user, item : str, Users, Items or Tokens
             As in :func:`dpsu.release`.
+        counts : bool or Counts
+            Also release, for every new item, a noisy number of its users in that period.
+        per_user : int, optional
+            Let every user take part in so many periods only, chosen by a hash of the id with a
+            public salt, evenly spread; their rows are dropped in the others. Each period has the
+            budget of one among so many then, and so many in `periods` of the users: it finds
+            fewer items. Ids must be spelled alike in all periods.
         """
         folder = _folder(path)
-        made = make_plan(epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item)
-        State(folder).create(Terms.shared(made, periods))
+        made = make_plan(
+            epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item, counts=counts
+        )
+        State(folder).create(Terms.shared(made, periods, per_user))
         return cls(folder)
 
     @property
@@ -122,6 +135,11 @@ class Series:
     def periods(self) -> int:
         """How many periods there are at most."""
         return self._terms.periods
+
+    @property
+    def per_user(self) -> int | None:
+        """In how many periods each user takes part; None for all."""
+        return self._terms.per_user
 
     @property
     def budget(self) -> Privacy:
@@ -143,9 +161,11 @@ class Series:
     def items(self) -> tuple[Any, ...]:
         """All items that were released so far, sorted; tuples where there are several columns."""
         found: list[Any] = [item for released in self._released() for item in released.items]
-        if len({type(item) for item in found}) > 1:
-            found = [str(item) for item in found]
-        return tuple(sorted(found))
+        try:
+            return tuple(sorted(found))
+        except TypeError:
+            # The types of columns changed between periods, and have no order among each other.
+            return tuple(sorted(found, key=str))
 
     def stored(self, period: int) -> Release:
         """What a period released, as it was returned then."""
@@ -165,6 +185,7 @@ class Series:
         strict: bool = False,
         format: str | None = None,
         memory_limit: int | str | None = None,
+        partitions: int | None = None,
         progress: bool | Stages | None = None,
         ledger: Spending | None = None,
     ) -> Release:
@@ -175,28 +196,28 @@ class Series:
         Parameters
         ----------
         data
-            The rows of this period, as for :func:`dpsu.release`.
+            The rows of this period, as for :func:`dpsu.release`, or a Spark DataFrame, which is
+            released on its cluster. Periods may run here and there in turn.
         period : int, optional
             The number that this period must have, for jobs that may run twice: if it is done, what
             it released is returned again, and nothing is read or spent.
         strict, format, memory_limit, progress
-            As for :func:`dpsu.release`.
+            As for :func:`dpsu.release`; the format and the limit are not for Spark.
+        partitions : int, optional
+            As for :func:`dpsu.spark.release`, for a Spark DataFrame.
         ledger : optional
             A dataset of a ledger, where each period is charged too, like any release: for people
-            about whom there are other releases.
+            about whom there are other releases. Not with `per_user`, as a ledger counts every
+            period for everybody.
 
         Returns
         -------
         Release
             The new items.
         """
-        from dpsu.engines.local import OneMachine
-        from dpsu.inputs.reading import Source
-        from dpsu.runtime.memory import Memory, parse_size
-
         spending = Spending.of(ledger)
+        self._refuse_ledger(spending)
         flag("strict", strict)
-        memory = Memory(parse_size(memory_limit))
         shown = stages(progress)
         number = self._next(period)
         if number is None:
@@ -205,32 +226,45 @@ class Series:
         # What is left out is what earlier periods released, and nothing that these data say.
         known = self._known()
         plan = self._ready(known)
-        source = Source(data, plan.user, plan.item, format, strict)
+        attendance = self._terms.attendance(number)
         claims: list[Any] = []
 
         def begin(run: Run) -> None:
-            claims.append(self._state.begin(number, run, self.plan.hash))
+            claims.append(self._state.begin(number, run, self._terms))
 
         with shown as report, named_by(self.plan):
-            source.check()
+            check, find = engine_for(
+                data, plan, report, attendance, strict=strict, format=format,
+                memory_limit=memory_limit, partitions=partitions,
+            )  # fmt: skip
+            check()
 
             def run(key: Key) -> Found:
-                found = self._without(OneMachine(plan, source, memory, report).run(key), known)
+                found = find(key)
+                # What is known is for this run alone, and so is the type that items have by now.
+                made = replace(found.plan, item=self.plan.item, knowledge=PublicData())
+                found = replace(found, plan=made)
                 self._state.finish(number, found)
                 return found
 
             try:
                 return carry_out(
-                    self.plan,
-                    check=source.check,
-                    run=run,
-                    spending=spending,
-                    report=report,
-                    begin=begin,
+                    self.plan, check=check, run=run, spending=spending, report=report, begin=begin
                 )
             finally:
                 for claim in claims:
                     claim.close()
+
+    def _refuse_ledger(self, spending: Spending) -> None:
+        if self.per_user is not None and spending.recorded:
+            budget = self.budget
+            raise ParameterError(
+                f"a {{ledger}} would count all {self.periods:,} periods for everybody, and this "
+                f"series has {self.per_user:,} for each; add the whole of it to the ledger, once: "
+                f"`dpsu ledger FILE --dataset NAME --add SERIES --cost {budget.epsilon:g},"
+                f"{budget.delta:g}`, or Ledger.add in Python",
+                ledger=...,
+            )
 
     def _next(self, wanted: int | None) -> int | None:
         """The number of the period that begins now; None if the one that is wanted is done."""
@@ -289,16 +323,6 @@ class Series:
         if released and isinstance(plan.item, Items) and plan.item.type is None:
             plan = replace(plan, item=replace(plan.item, type=_type(released[0].values)))
         return plan.with_knowledge(PublicData(public_items=known))
-
-    def _without(self, found: Found, known: PublicItems | None) -> Found:
-        """What was found and is new; the engine adds what is known anyway to what it finds."""
-        import pyarrow.compute as pc
-
-        plan = replace(found.plan, item=self.plan.item, knowledge=PublicData())
-        if known is None:
-            return replace(found, plan=plan)
-        old = pc.is_in(found.items, value_set=known.as_type(found.items.type))
-        return replace(found, plan=plan, items=found.items.filter(pc.invert(old)))
 
     def __repr__(self) -> str:
         spent_now = self._state.begun(self._terms)

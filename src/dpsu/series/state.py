@@ -2,7 +2,7 @@
 
 ::
 
-    series.json          the terms: plan, number of periods, budget
+    series.json          the terms: plan, number of periods, budget, who takes part when
     0001-begun.json      period 1 is spent; made before any row of it is read
     0001-items.parquet   what it released, and by which plan
 
@@ -12,8 +12,13 @@ that none is spent twice, and a process that is killed can lose its period and n
 
 from __future__ import annotations
 
+import base64
+import errno
 import json
+import os
 import re
+import secrets
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -38,7 +43,7 @@ TERMS = "series.json"
 BEGUN, ITEMS = "begun.json", "items.parquet"
 OURS = re.compile(r"(\d{4,})-(begun\.json|items\.parquet)")
 DONE, UNFINISHED, RUNNING = "done", "unfinished", "running"
-PLAN_KEY = b"dpsu.plan"
+PLAN_KEY, TYPES_KEY = b"dpsu.plan", b"dpsu.types"
 
 
 @dataclass(frozen=True)
@@ -71,19 +76,27 @@ class State:
         self.path = path
 
     def create(self, terms: Terms) -> None:
-        """Make the folder; of several processes, one succeeds."""
+        """Make the folder, with all that it holds at first; of several processes, one succeeds."""
+        there = ParameterError(
+            f"{str(self.path)!r} is there already; a series begins in a folder of its own, so "
+            "choose another name"
+        )
+        if os.path.lexists(self.path):
+            raise there
+        made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.partial")
         try:
-            self.path.mkdir()
-        except FileExistsError:
-            raise ParameterError(
-                f"{str(self.path)!r} is there already; a series begins in a folder of its own, so "
-                "choose another name"
-            ) from None
+            made.mkdir()
+            write_text(made / TERMS, f"{terms.to_json()}\n")
+            # It gets its name whole; a folder that somebody filled meanwhile is not replaced.
+            made.rename(self.path)
+            # Without its name the whole series would be gone, and what it spent with it.
+            sync_folder(self.path.parent)
         except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                raise there from None
             raise OutputError(f"cannot make {str(self.path)!r}: {error.strerror}") from None
-        write_text(self.path / TERMS, f"{terms.to_json()}\n")
-        # Without its name the whole series would be gone, and what it spent with it.
-        sync_folder(self.path.parent)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
     def terms(self) -> Terms:
         """What was fixed at the start, checked."""
@@ -123,11 +136,11 @@ class State:
                 "begun; files were removed or added by hand"
             )
         for number in range(1, count + 1):
-            plan_hash = self._noted(number).get("plan_hash", terms.plan.hash)
-            if plan_hash != terms.plan.hash:
+            if self._noted(number).get("terms", terms.digest) != terms.digest:
                 raise ParameterError(
                     f"series {str(self.path)!r} is damaged: period {number} was begun by another "
-                    "plan than the one on record; files were changed by hand"
+                    "plan, budget, number of periods or salt than those on record; files were "
+                    "changed by hand"
                 )
         return count
 
@@ -138,9 +151,9 @@ class State:
         running = claimed_by_somebody(self._file(number, BEGUN))
         return Period(number, RUNNING if running else UNFINISHED, self._run(number), None)
 
-    def begin(self, number: int, run: Run, plan_hash: str) -> BinaryIO:
+    def begin(self, number: int, run: Run, terms: Terms) -> BinaryIO:
         """Spend a period, on disk, before anything is read; it runs until the result is closed."""
-        noted = vars(run) | {"plan_hash": plan_hash}
+        noted = vars(run) | {"terms": terms.digest}
         try:
             return claim(self._file(number, BEGUN), f"{json.dumps(noted)}\n")
         except FileExistsError:
@@ -180,7 +193,7 @@ class State:
 
     def _run(self, number: int) -> Run | None:
         noted = self._noted(number)
-        noted.pop("plan_hash", None)
+        noted.pop("terms", None)
         try:
             return Run(**noted)
         except TypeError:
@@ -203,7 +216,11 @@ def keep(file: Path, found: Found) -> None:
 
     values, counts = found.values()
     table = pa.table({"items": values} if counts is None else {"items": values, "counts": counts})
-    table = table.replace_schema_metadata({PLAN_KEY: found.plan.to_json().encode()})
+    # Parquet has no seconds and would give them back as milliseconds, so the types are kept too.
+    types = base64.b64encode(table.schema.serialize())
+    table = table.replace_schema_metadata(
+        {PLAN_KEY: found.plan.to_json().encode(), TYPES_KEY: types}
+    )
     write_whole(file, lambda opened: pyarrow.parquet.write_table(table, opened))
 
 
@@ -214,11 +231,19 @@ def kept(file: Path) -> Found:
 
     try:
         table = pyarrow.parquet.read_table(file)
-        plan = Plan.from_json(table.schema.metadata[PLAN_KEY].decode())
-        columns = {name: _whole(table[name]) for name in table.column_names}
-        return Found(plan, columns["items"], columns.get("counts"))
-    except (OSError, pa.ArrowException, KeyError, TypeError):
+        written = table.schema.metadata[PLAN_KEY].decode()
+        types = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(table.schema.metadata[TYPES_KEY])))
+        columns = {each.name: _whole(table[each.name], each.type) for each in types}
+        items = columns["items"]
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         raise ParameterError(f"{str(file)!r} is damaged; restore a copy of that file") from None
+    try:
+        return Found(Plan.from_json(written), items, columns.get("counts"))
+    except ParameterError as error:
+        raise ParameterError(
+            f"{str(file)!r} has items that were released, but this dpsu does not know their plan: "
+            f"{error}"
+        ) from None
 
 
 def released_before(found: Found, planned: Plan, run: Run | None) -> Release:
@@ -229,7 +254,8 @@ def released_before(found: Found, planned: Plan, run: Run | None) -> Release:
     return Release(found.plan, found.items, found.counts, approved=planned, run=run)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _whole(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return whole if whole.type == type_ else whole.cast(type_)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,44 @@ def test_another_plan_is_refused(ledger: Ledger) -> None:
     (begun,) = ledger.path.with_name("ledger.db.once").glob("*-begun.json")
     begun.write_text("")
     with pytest.raises(dpsu.ParameterError, match="another plan"):
+        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
+    assert states(ledger) == ["done"]
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "auto"])
+def test_another_version_of_dpsu_is_no_other_plan(ledger: Ledger, mechanism: str) -> None:
+    """What was released before an upgrade is returned, with the plan that was approved then."""
+    now = dpsu.plan(**(PLAN | {"mechanism": mechanism}))
+    before = replace(now, version="0.0.9")
+    dataset = ledger.dataset("visits", budget=BUDGET)
+    first = dpsu.release(VISITS, before, ledger=named(dataset, "monday"))
+    again = dpsu.release(unread(), now, ledger=named(dataset, "monday"))
+    assert again == first
+    assert again.plan_hash == first.plan_hash == before.hash != now.hash
+    assert again.approved == first.approved
+    with pytest.raises(dpsu.ParameterError, match="another plan"):
+        dpsu.release(unread(), now.at(0.5), ledger=named(dataset, "monday"))
+    (begun,) = ledger.path.with_name("ledger.db.once").glob("*-begun.json")
+    noted = json.loads(begun.read_text())
+    assert (noted["version"], noted["plan_hash"]) == ("0.0.9", before.hash)
+    # The version is believed only together with the hash.
+    begun.write_text(json.dumps(noted | {"version": now.version}))
+    with pytest.raises(dpsu.ParameterError, match="another plan"):
+        dpsu.release(unread(), now, ledger=named(dataset, "monday"))
+    assert states(ledger) == ["done"]
+
+
+def test_a_plan_that_this_version_does_not_know_is_named(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = ledger.dataset("visits", budget=BUDGET)
+    dpsu.release(VISITS, **PLAN, ledger=named(dataset, "monday"))
+
+    def unknown(text: str) -> dpsu.Plan:
+        raise dpsu.ParameterError("it was designed otherwise")
+
+    monkeypatch.setattr(dpsu.Plan, "from_json", unknown)
+    with pytest.raises(dpsu.ParameterError, match=r"items\.parquet' has items that were released"):
         dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
     assert states(ledger) == ["done"]
 

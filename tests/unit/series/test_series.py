@@ -25,7 +25,7 @@ from dpsu.engines import local
 from dpsu.ledger.accounting import cost_of, total
 from dpsu.ledger.ledger import Ledger
 from dpsu.runtime.writing import claim
-from dpsu.series.state import DONE, RUNNING, UNFINISHED
+from dpsu.series.state import DONE, RUNNING, UNFINISHED, State
 from tests.docs.test_docs import blocks
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
@@ -208,9 +208,10 @@ def test_no_kill_lets_a_period_be_spent_twice(tmp_path: Path) -> None:
         capture_output=True, check=False, text=True, cwd=ROOT, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    killed, lost = map(int, done.stdout.split())
+    killed, lost, beginnings = map(int, done.stdout.split())
     assert killed >= 12
     assert 0 < lost < killed
+    assert beginnings >= 8
 
 
 def test_a_killed_command_loses_its_period_and_no_other(
@@ -319,9 +320,10 @@ def test_words_of_texts(path: Path) -> None:
         ({"item": dpsu.Tokens("body", tokenizer=str.split)}, "by a function"),
         ({"epsilon": 0}, "epsilon=0"),
         ({"epsilon": 0.001, "periods": 20, "delta": 1e-5}, "periods=20"),
-        ({"counts": True}, "counts"),
+        ({"counts": 3}, "counts"),
+        ({"public_items": ["a"]}, "public_items"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_what_cannot_repeat_is_refused(typed: dict[str, Any], message: str, path: Path) -> None:
     with pytest.raises(dpsu.ParameterError, match=message):
@@ -329,7 +331,9 @@ def test_what_cannot_repeat_is_refused(typed: dict[str, Any], message: str, path
     assert not path.exists()
 
 
-def test_a_series_is_begun_once(series: dpsu.Series, path: Path, tmp_path: Path) -> None:
+def test_a_series_is_begun_once(
+    series: dpsu.Series, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(dpsu.ParameterError, match="is there already"):
         dpsu.Series.create(path, periods=30, **BUDGET)
     with pytest.raises(dpsu.ParameterError, match="there is no series"):
@@ -338,6 +342,15 @@ def test_a_series_is_begun_once(series: dpsu.Series, path: Path, tmp_path: Path)
         dpsu.Series.create(tmp_path / "no" / "folder", periods=3, **BUDGET)
     with pytest.raises(dpsu.ParameterError, match="name of a folder"):
         dpsu.Series(3)  # type: ignore[arg-type]
+    # Of two processes that begin it at the same time, one is told so; nothing else is left.
+    with monkeypatch.context() as patched:
+        patched.setattr("os.path.lexists", lambda path: False)
+        with pytest.raises(dpsu.ParameterError, match="is there already"):
+            State(path).create(series._terms)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(dpsu.ParameterError, match="is there already"):
+        State(tmp_path / "link").create(series._terms)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link", path.name]
 
 
 def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> None:
@@ -348,7 +361,7 @@ def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> 
         {"periods": "3"},
         {"budget": {"epsilon": 1.0, "delta": 1e-5}},
         {"budget": None},
-        {"format": 2},
+        {"format": 3},
         {"more": 1},
         {"plan": None},
         {"plan": good["plan"] | {"hash": "0" * 64}},
@@ -408,6 +421,28 @@ def test_later_periods_find_what_a_single_one_would_not(tmp_path: Path) -> None:
         assert any(str(item).startswith(f"topic {number}.") for item in series.items)
 
 
+def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, run: Run) -> None:  # noqa: F811
+    """What is known takes no part: a user of many known items counts in full for a new one."""
+    known = [f"known {n}" for n in range(12)]
+    few = dpsu.Counts(max_items=2)
+    series = dpsu.Series.create(path, periods=2, counts=few, epsilon=20.0, delta=1e-12)
+    assert series.plan.counts == few
+    costs = [cost_of(series.plan)] * 2
+    assert total(costs).within(series.budget)
+    assert not total([*costs, costs[0]]).within(series.budget)
+    assert set(series.release(month(*known)).to_dict()) == set(known)
+    second = series.release(month(*known, "new"))
+    assert second.items == ("new",)
+    assert second.counts is not None
+    assert second.counts_error is not None
+    assert abs(second.counts[0].as_py() - 600) < 8 * second.counts_error
+    assert second.counts_error < 10
+    assert series.stored(2) == second
+    listed = run("series", "items", str(path))[1].splitlines()
+    assert [line.split("\t")[0] for line in listed] == sorted([*known, "new"])
+    assert listed[-1] == f"new\t{second.counts[0].as_py()}"
+
+
 def test_it_shows_itself(series: dpsu.Series) -> None:
     assert repr(series).endswith("0 of 3 periods spent>")
     series.release(month("bread"))
@@ -450,6 +485,57 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert dpsu.Plan.from_dict(told["plan"]) == dpsu.Series("v").plan
 
 
+def test_help_offers_what_a_series_has(run: Run) -> None:  # noqa: F811
+    code, out, _ = run("series", "new", "--help")
+    assert code == 0
+    assert "FOLDER" in out
+    assert "--per-user" in out
+    assert not [flag for flag in ("--prior", "--allow-unproven", "STATE") if flag in out]
+    for command in ("next", "show", "items"):
+        assert "STATE" not in run("series", command, "--help")[1]
+    code, _, err = run("series", "new", "v", "--periods", "2", "--prior", "x.csv")
+    assert (code, "No such option" in err) == (2, True)
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+def test_items_are_listed_in_the_order_of_their_values(
+    run: Run,  # noqa: F811
+    series: dpsu.Series,
+    path: Path,
+) -> None:
+    users = [n for n in range(600) for _ in range(2)]
+    for numbers in ((9, 100), (10, -3), ("x", "9")):
+        series.release(pa.table({"user": users, "item": list(numbers) * 600}))
+        if numbers == (10, -3):
+            assert run("series", "items", str(path)) == (0, "-3\n9\n10\n100\n", "")
+            assert run("series", "items", str(path), "--period", "2") == (0, "-3\n10\n", "")
+    assert series.items == (-3, 9, 10, 100)
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+@pytest.mark.parametrize("item", ["when", ["when", "at"]])
+def test_what_was_released_keeps_its_type(item: Any, path: Path, run: Run) -> None:  # noqa: F811
+    noon = datetime.datetime(2024, 2, 29, 12)
+    table = pa.table(
+        {
+            "user": range(600),
+            "when": pa.array([noon] * 600, pa.timestamp("s")),
+            "at": pa.array([noon.time()] * 600, pa.time32("s")),
+        }
+    )
+    series = dpsu.Series.create(path, periods=2, item=item, mechanism="policy-laplace", **BUDGET)
+    first = series.release(table)
+    assert len(first) == 1
+    assert series.stored(1) == first
+    assert series.stored(1).values.type == first.values.type
+    assert series.stored(1).to_arrow().schema.field("when").type == pa.timestamp("s")
+    text = table.set_column(1, "when", [["1999"] * 600])
+    series.release(text)
+    # Types that differ have no common order, and are sorted as texts.
+    assert len(series.items) == 2
+    assert len(run("series", "items", str(path))[1].splitlines()) == 2
+
+
 def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = ROOT / "docs" / "guides" / "series.md"
     for name, items in (("january", ("bread",)), ("february", ("bread", "milk"))):
@@ -471,8 +557,10 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(part in guide.read_text() for part in ("epsilon 0.8869", "delta 4.166e-7"))
     monkeypatch.chdir(tmp_path)
     space: dict[str, Any] = {}
-    (code,) = blocks(guide, "python")
+    code, few = blocks(guide, "python")
     exec(compile(code, "series.md", "exec"), space)
+    exec(compile(few, "series.md", "exec"), space)
+    assert f"print(few.plan.privacy)  # {space['few'].plan.privacy}" in few
     assert space["series"].items == ("bread", "milk")
     assert space["series"].left == 10
 

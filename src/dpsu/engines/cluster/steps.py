@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.codecs import ids_of_cells
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
@@ -57,6 +58,7 @@ class Job:
     prior: Prior | None = None
     public: PublicItems | None = None
     strict: bool = False
+    attendance: Attendance | None = None
 
     def partition_of(self, ids: Ids, what: str) -> NDArray[np.int64]:
         """The partition of each id, by a salted hash, so that nobody can fill one on purpose."""
@@ -102,8 +104,9 @@ class Guarded:
 class SendRows:
     """Send rows of (user, item) to the partitions of their users, each pair once.
 
-    Rows without a user or an item are dropped. Ids are made canonical first: two spellings of one
-    user must come to one partition. A struct of several columns is one id, as on one machine.
+    Rows without a user or an item are dropped, and those of users who do not take part. Ids are
+    made canonical first: two spellings of one user must come to one partition. A struct of several
+    columns is one id, as on one machine.
     """
 
     job: Job
@@ -138,6 +141,9 @@ class SendRows:
                     )
                 complete = pa.compute.and_(user.is_valid(), item.is_valid())
                 user, item = user.filter(complete), item.filter(complete)
+            if self.job.attendance is not None:
+                attending = self.job.attendance.rows_of(user, self.columns[0])
+                user, item = user.filter(attending), item.filter(attending)
             users.append(user)
             items.append(item)
             rows += len(user)

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.cluster.conversations import conversation_of
@@ -150,10 +151,7 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     """
     user, item = plan.user, plan.item
     columns = wanted(user.columns, item.columns, None, types=(user.type, item.type))
-    if not hasattr(frame, "sparkSession"):
-        raise ParameterError(
-            f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
-        )
+    refuse_other_objects(frame)
     names = pick(
         [column.name for column in columns],
         failing_quietly(lambda: frame.columns),
@@ -188,6 +186,7 @@ def query(
     public: PublicItems | None = None,
     strict: bool = False,
     partitions: int | None = None,
+    attendance: Attendance | None = None,
 ) -> ReleaseQuery:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
     refuse_what_spark_cannot(plan)
@@ -198,7 +197,7 @@ def query(
         partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
     # Public data travel once, beside the plan.
     lean = plan.with_knowledge(PublicData())
-    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict)
+    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, attendance)
     return ReleaseQuery(rows, job, keyed.codec)
 
 
@@ -226,7 +225,7 @@ def run(query: ReleaseQuery) -> pa.Array:
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
     _warn(job, missing.get)
     if job.public is not None:
-        found = pa.concat_arrays([found, job.public.as_type(found.type)])
+        found = pa.concat_arrays([found, job.public.added(found.type)])
     return found.take(pc.sort_indices(found))
 
 
@@ -236,6 +235,14 @@ def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
         table = failing_quietly(lambda: query.counts(released).toArrow())
     at = pc.index_in(released, value_set=table["item"].cast(released.type).combine_chunks())
     return table["number"].combine_chunks().take(at)
+
+
+def refuse_other_objects(frame: Any) -> None:
+    """Refuse what is no DataFrame of Spark."""
+    if not hasattr(frame, "sparkSession"):
+        raise ParameterError(
+            f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
+        )
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
@@ -33,7 +34,8 @@ from dpsu.engines.cluster.steps import FAILED, AddNoise, Count, Guarded, Job, Se
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.inputs import public
-from dpsu.inputs.reading import read
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.reading import Source, read
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.privacy.bits import CoinTable
 from dpsu.randomness.keys import Key
@@ -77,6 +79,34 @@ def test_steps_release_what_the_local_engine_releases(
         assert clusters.released(table, job, cut, int(rng.integers(1, 5))) == list(expected)
         found += len(expected)
     assert found > 50
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [("weighted-laplace", {}), ("sieve", {"rounds": 4}), ("bits", {"rounds": 1})],
+    ids=str,
+)
+def test_steps_drop_the_rows_of_users_who_do_not_take_part(
+    mechanism: str, options: dict[str, Any]
+) -> None:
+    rng, cut = np.random.default_rng(6), random.Random(6)
+    found = fewer = 0
+    for seed, kind in enumerate(KINDS):
+        table = clusters.random_table(rng, kind, 900)
+        job = job_of(seed, table, 3, mechanism=mechanism, **options)
+        everybody = clusters.released(table, job, cut)
+        for period in (1, 2, 3):
+            attendance = Attendance(period, 3, 1, 12345)
+            source = Source(table, Users("user"), Items("item"), attendance=attendance)
+            _, expected = local.select_items(
+                job.plan, source.pairs(job.key, with_repeats=False), job.key
+            )
+            there = clusters.released(table, replace(job, attendance=attendance), cut)
+            assert there == expected.to_pylist()
+            found += len(there)
+            fewer += len(there) < len(everybody)
+    assert found > 20
+    assert fewer > 6
 
 
 def test_counts_of_steps_are_those_of_the_local_engine() -> None:

@@ -1,0 +1,53 @@
+"""Where a period runs: on this machine, or on Spark, as its data say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dpsu.engines.found import Found, Report
+from dpsu.errors import ParameterError
+from dpsu.plans.plan import Plan
+from dpsu.randomness.keys import Key
+
+if TYPE_CHECKING:
+    from dpsu.contributions.attendance import Attendance
+
+Engine = tuple[Callable[[], None], Callable[[Key], Found]]
+
+
+def engine_for(
+    data: Any,
+    plan: Plan,
+    report: Report,
+    attendance: Attendance | None,
+    *,
+    strict: bool,
+    format: str | None,
+    memory_limit: int | str | None,
+    partitions: int | None,
+) -> Engine:
+    """What checks names and types without reading a row, and what reads and finds items."""
+    if type(data).__module__.partition(".")[0] == "pyspark":
+        from dpsu.engines.spark.cluster import Cluster
+
+        _refuse("Spark", "for one machine", format=format, memory_limit=memory_limit)
+        cluster = Cluster(
+            plan, data, report, strict=strict, partitions=partitions, attendance=attendance
+        )
+        return cluster.check, cluster.run
+    from dpsu.engines.local import OneMachine
+    from dpsu.inputs.reading import Source
+    from dpsu.runtime.memory import Memory, parse_size
+
+    _refuse("one machine", "for Spark", partitions=partitions)
+    source = Source(data, plan.user, plan.item, format, strict, attendance)
+    machine = OneMachine(plan, source, Memory(parse_size(memory_limit)), report)
+    return source.check, machine.run
+
+
+def _refuse(here: str, there: str, **options: Any) -> None:
+    """Refuse options of the other place."""
+    for name, value in options.items():
+        if value is not None:
+            raise ParameterError(f"{{{name}}} is {there}, not for {here}; drop it", **{name: value})
