@@ -71,8 +71,7 @@ def domains_command(
     release`: parquet, csv, tsv, jsonl; - is stdin. Missing cells are no values.
     """
     places = Places.taken(options)
-    read = [options["prior"]] if options["prior"] else []
-    read += [] if plan_file is None else [str(plan_file)]
+    read = [] if plan_file is None else [str(plan_file)]
 
     def make() -> dict[str, Any]:
         made = planned_values(options, plan_file, quiet=places.quiet)
