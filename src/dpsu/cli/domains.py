@@ -55,7 +55,7 @@ BY_COLUMN = Form(
 @promise_options
 @partial(added, options=[flag.made() for flag in flags_of(Users)])
 @values_options
-@mechanism_options(without=("prior",))
+@mechanism_options(without=("prior", "longest", "shares", "spurious"))
 @counts_options
 @seed_option
 @format_option

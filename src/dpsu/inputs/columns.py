@@ -56,7 +56,8 @@ class Users(Typed):
     columns: str | Sequence[str] = option(
         DEFAULT_USER,
         object,
-        "Column of the person to protect; given again, several columns that identify one together.",
+        "Column of the person to protect; given again, several columns that identify one together; "
+        "'one per entry' if each row is another person's.",
         name="user",
         several=True,
     )
@@ -71,7 +72,7 @@ class Users(Typed):
     ids_per_person: int = option(
         1,
         int,
-        "One person may be so many users (accounts, devices), and all of them are protected "
+        "A person may have up to so many ids (accounts, devices), and all of them are protected "
         "together; noise grows in proportion.",
         low=1,
         high=LARGEST_IDS,

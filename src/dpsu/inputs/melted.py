@@ -43,9 +43,8 @@ def columns_of_values(user: Users, item: Values) -> list[Column]:
     """The columns that are read: those of users, and those whose values are items."""
     if user.name == ONE_PER_ENTRY:
         raise ParameterError(
-            "values of many columns need a column of users; number the rows in one, if each is "
-            "another person's, and name it with {user}",
-            user=ONE_PER_ENTRY,
+            "values of many columns need a column of users; if each row is another person's, add a "
+            "column that numbers the rows, and name it"
         )
     if set(user.names) <= set(item.names):
         raise ParameterError(

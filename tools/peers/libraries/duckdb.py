@@ -16,7 +16,7 @@ def given(ask: Ask) -> Sums:
     shop.from_parquet(purchases).create_view("purchases")
     shop.from_parquet(keys).create_view("released")
     rows = shop.sql(f"""
-        select person, product, least(greatest(amount, 0), {max_amount}) as amount
+        select person, product, least(greatest(coalesce(amount, 0), 0), {max_amount}) as amount
         from purchases join released using (product)
         qualify row_number() over (
             partition by person order by hash(product, purchases.amount, person)

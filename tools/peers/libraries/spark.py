@@ -27,6 +27,7 @@ def given(ask: Ask) -> Sums:
     rows = (
         spark.read.parquet(purchases)
         .join(F.broadcast(released), "product")
+        .fillna(0, ["amount"])
         .withColumn("amount", F.greatest(F.lit(0), F.least("amount", F.lit(max_amount))))
         .withColumn("number", F.row_number().over(mine))
         .where(F.col("number") <= max_rows)
