@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.engines.found import Found
 from dpsu.inputs.columns import Items, Users, named_by
+from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
@@ -97,7 +98,7 @@ def release(
     delta: float | None = None,
     mechanism: str | Mechanism | None = None,
     user: str | Sequence[str] | Users | None = None,
-    item: str | Sequence[str] | Items | None = None,
+    item: str | Sequence[str] | Items | Tokens | None = None,
     counts: bool | Counts | None = None,
     public_items: Any = None,
     prior: Any = None,
@@ -186,7 +187,7 @@ def release(
         if isinstance(approved.selection, Choice):
             report("estimating set sizes", 0)
             prepared = engine.chosen(prepared)
-            chosen = prepared.job.plan.with_knowledge(known)
+            chosen = replace(prepared.job.plan.with_knowledge(known), item=approved.item)
         report("choosing items", 0)
         items = engine.run(prepared)
         if chosen.noisy_counts is None:

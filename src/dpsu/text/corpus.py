@@ -51,7 +51,7 @@ def read_corpus(
 ) -> Corpus:
     """Read, tokenize and intern; `progress` is called with the number of texts of each part."""
     tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
-    make_tokens = Tokens(rows.names[0], source, tokenizer, tally)
+    make_tokens = Tokens(rows.names[0], source, tokenizer, tally, with_repeats=True)
     users = Interner(Column(rows.names[0], "user", rows.types[0]), tally.lose)
     tokens = Interner(Column(source.column, "text"), tally.lose)
 

@@ -28,7 +28,7 @@ from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
-from dpsu.engines.cluster.messages import ROWS, Message, arrived, ids_of, pack, sent, unpack
+from dpsu.engines.cluster.messages import LOST, ROWS, Message, arrived, ids_of, pack, sent, unpack
 from dpsu.engines.estimates import histogram
 from dpsu.errors import DataError, DpsuError
 from dpsu.inputs.public import Prior, PublicItems
@@ -183,7 +183,8 @@ def received_pairs(messages: Iterable[Message]) -> dict[int, Pairs]:
     """The rows that each partition received, interned; a pair may still occur more than once."""
     received: dict[int, list[dict[str, pa.Array]]] = {}
     for message in messages:
-        received.setdefault(message.to, []).append(unpack(message.data))
+        if message.kind != LOST:
+            received.setdefault(message.to, []).append(unpack(message.data))
     return {partition: _interned(rows) for partition, rows in received.items()}
 
 

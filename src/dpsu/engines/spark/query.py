@@ -35,10 +35,11 @@ from dpsu.engines.cluster.steps import (
     FlipCoins,
     Guarded,
     Job,
-    SendRows,
     Weigh,
 )
+from dpsu.engines.cluster.texts import portable, sender, without_function
 from dpsu.engines.estimates import CLASSES, estimate
+from dpsu.engines.spark import texts
 from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
 from dpsu.inputs.columns import ONE_PER_ENTRY, pick
@@ -49,6 +50,7 @@ from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
+from dpsu.text.spec import Tokenizer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -75,6 +77,7 @@ class ReleaseQuery:
     rows: DataFrame
     job: Job
     codec: Codec
+    tokenizer: Tokenizer | None = None
 
     def items(self, missing: Observation | None = None) -> DataFrame:
         """The released items, in no order; `missing` observes how many rows are not complete."""
@@ -116,13 +119,18 @@ class ReleaseQuery:
     def _rows_by_user(self, missing: Observation | None = None) -> DataFrame:
         from pyspark.sql import functions as f
 
-        rows = self.rows
+        rows, send = self.rows, sender(self._lean, self.tokenizer)
+        if self.tokenizer is not None:
+            told = _step(rows, send, COLUMNS)
+            if missing is not None:
+                told = texts.observed(told, self.job.plan, missing)
+            return self._shuffled(told)
         if missing is not None:
             incomplete = f.col("user").isNull() | f.col("item").isNull()
             rows = rows.observe(
                 missing, f.count_if(incomplete).alias("missing"), f.count(f.lit(1)).alias("rows")
             )
-        return self._shuffled(_step(rows, SendRows(self._lean), COLUMNS))
+        return self._shuffled(_step(rows, send, COLUMNS))
 
     def _shuffled(self, frame: DataFrame) -> DataFrame:
         """Bring the messages to each partition together."""
@@ -148,7 +156,10 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     of columns show to be wrong is refused.
     """
     user, item = plan.user, plan.item
-    columns = wanted(user.columns, item.columns, None, types=(user.type, item.type))
+    in_texts = plan.text is not None
+    columns = wanted(
+        user.columns, item.columns, None, texts=in_texts, types=(user.type, item.type)
+    )
     if not hasattr(frame, "sparkSession"):
         raise ParameterError(
             f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
@@ -161,15 +172,20 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     types = failing_quietly(lambda: frame.select(*map(column_named, names)).schema)
     frame, columns_of = with_lists_as_rows(frame, columns, [field.dataType for field in types])
     found = {
-        option: [part for part in columns_of if part.column.option == option]
-        for option in ("user", "item")
+        option: [part for part in columns_of if (part.column.option == "user") == users]
+        for option, users in (("user", True), ("item", False))
     }
-    keys, typed = Keys(), [(part.column, part.arrow) for part in found["item"]]
+    # Items of texts are text, whatever the column of texts is called.
+    typed = [] if in_texts else [(part.column, part.arrow) for part in found["item"]]
+    keys = Keys()
     refuse_equal_names(typed)
     keys.note(typed)
     if public is not None:
         public.refuse_other_than(keys.codec)
     ids = [key_of(found[option]).alias(option) for option in ("user", "item")]
+    if in_texts:
+        # Workers tell texts that are not UTF-8 from those that are missing.
+        ids[1] = found["item"][0].cells.cast("string").alias("item")
     item_type = pa.string()
     if len(found["item"]) == 1 and found["item"][0].kind == INTEGERS:
         item_type = pa.int64()
@@ -193,12 +209,13 @@ def query(
     keyed = rows_of(frame, plan, public)
     rows = keyed.frame
     if partitions is None:
-        found = failing_quietly(rows.count)
+        in_texts = plan.text is not None
+        found = failing_quietly(lambda: texts.rows_in(rows, plan) if in_texts else rows.count())
         partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
     # Public data travel once, beside the plan.
-    lean = plan.with_knowledge(PublicData())
+    lean = without_function(plan.with_knowledge(PublicData()))
     job = Job(lean, key, partitions, keyed.item_type, prior, public, strict)
-    return ReleaseQuery(rows, job, keyed.codec)
+    return ReleaseQuery(rows, job, keyed.codec, portable(plan))
 
 
 def chosen(query: ReleaseQuery) -> ReleaseQuery:
@@ -223,7 +240,10 @@ def run(query: ReleaseQuery) -> pa.Array:
         table = failing_quietly(lambda: query.items(missing).toArrow())
     type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
-    _warn(job, missing.get)
+    if query.tokenizer is None:
+        _warn(job, missing.get)
+    else:
+        texts.warn_of(job, missing.get)
     if job.public is not None:
         found = pa.concat_arrays([found, job.public.as_type(found.type)])
     return found.take(pc.sort_indices(found))
@@ -238,14 +258,12 @@ def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
-    """Refuse what only one machine can do: users in an order, and texts."""
+    """Refuse what only one machine can do: users in an order."""
     if plan.user.names == (ONE_PER_ENTRY,):
         raise ParameterError(
             f"user={ONE_PER_ENTRY!r} is for one machine: Spark may compute rows again, in another "
             "order, so that they have no ids; give a column of users"
         )
-    if plan.text is not None and plan.mechanism.parallel:
-        raise ParameterError("texts are for one machine, not for Spark; give a column of items")
     if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
         raise ParameterError(
             "this plan may come to a mechanism that cannot run on Spark; plan it with "
@@ -257,6 +275,7 @@ def refuse_what_spark_cannot(plan: Plan) -> None:
             "knowing what those before it gave; choose sieve, which releases most of the "
             "mechanisms that run in parallel"
         )
+    texts.refuse_tokenizer(plan)
 
 
 def files_of(frame: DataFrame) -> list[str]:
