@@ -13,7 +13,8 @@ import pyarrow as pa
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import arrived, sent
 from dpsu.engines.cluster.rounds import Answer, steps_of
-from dpsu.engines.cluster.steps import CountSizes, FlipCoins, Job, SendRows, Weigh
+from dpsu.engines.cluster.steps import CountSizes, FlipCoins, Job, Weigh
+from dpsu.engines.cluster.texts import portable, sender
 from dpsu.engines.estimates import CLASSES, estimate
 from dpsu.plans.mechanisms import Choice
 
@@ -51,8 +52,9 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
     """Sorted items, as the steps release them."""
     size = max(1, -(-len(table) // tasks))
     parts = [table.slice(first, size) for first in range(0, len(table), size)]
+    send = sender(job, portable(job.plan))
     received = [
-        batch for part in parts for batch in SendRows(job)(iter(part.to_batches(max_chunksize=7)))
+        batch for part in parts for batch in send(iter(part.to_batches(max_chunksize=7)))
     ]
     now = shuffled(received, tasks, rng)
     if isinstance(job.plan.selection, Choice):
@@ -76,6 +78,20 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
             if not isinstance(step, Answer) or step.round_number + 1 < conversation.rounds:
                 now = shuffled(found, tasks, rng)
     return sorted(item for batch in found for item in batch.column(0).to_pylist())
+
+
+def random_texts(rng: np.random.Generator, texts: int = 400) -> pa.Table:
+    """Texts of users, some of them twice and some empty, with words of all kinds."""
+    words = [f"w{n}" if n % 3 else f"Ünter{n}" for n in range(40)]
+    users = rng.integers(0, texts // 3, texts)
+    bodies = [
+        " ".join(words[min(int(rng.zipf(1.4)), 39)] for _ in range(rng.integers(0, 9)))
+        + (". Next one!\nAnd a line", "")[int(rng.integers(2))]
+        for _ in range(texts)
+    ]
+    rows = [*zip(users.tolist(), bodies, strict=True)]
+    rows += rows[: texts // 4]
+    return pa.table({"user": [f"é{user}" for user, _ in rows], "body": [body for _, body in rows]})
 
 
 def random_table(rng: np.random.Generator, kind: str, users: int = 300) -> pa.Table:
