@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import arrived, sent
+from dpsu.engines.cluster.ngrams import ClusterTexts, FlipGrams, WeighGrams
 from dpsu.engines.cluster.rounds import Answer, steps_of
 from dpsu.engines.cluster.steps import CountSizes, FlipCoins, Job, Weigh
 from dpsu.engines.cluster.texts import portable, sender
 from dpsu.engines.estimates import CLASSES, estimate
+from dpsu.engines.local_texts import all_lengths
 from dpsu.plans.mechanisms import Choice
+from dpsu.rounds.ngrams import NGramRounds
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.
@@ -48,15 +51,37 @@ def shuffled(batches: Iterable[pa.RecordBatch], tasks: int, rng: random.Random) 
     return [list(sent(part)) for part in parts]
 
 
+def _sums(given: Batches) -> Batches:
+    """Sums by item, in small batches."""
+    sums = pa.Table.from_batches(given).group_by("item").aggregate([("number", "sum")])
+    batches: Batches = sums.combine_chunks().to_batches(max_chunksize=13)
+    return batches
+
+
 def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> list[str | int]:
     """Sorted items, as the steps release them."""
     size = max(1, -(-len(table) // tasks))
     parts = [table.slice(first, size) for first in range(0, len(table), size)]
     send = sender(job, portable(job.plan))
-    received = [
-        batch for part in parts for batch in send(iter(part.to_batches(max_chunksize=7)))
-    ]
-    now = shuffled(received, tasks, rng)
+
+    def sent_to_users() -> list[Batches]:
+        received = [
+            batch for part in parts for batch in send(iter(part.to_batches(max_chunksize=7)))
+        ]
+        return shuffled(received, tasks, rng)
+
+    if isinstance(job.plan.selection, NGramRounds):
+
+        def ask(weigh: WeighGrams, flip: FlipGrams) -> pa.Table:
+            given = [batch for part in sent_to_users() for batch in weigh(iter(part))]
+            return pa.Table.from_batches(flip(iter(_sums(given))))
+
+        engine = ClusterTexts(job, ask)
+        found_grams: list[str | int] = all_lengths(
+            job.plan.selection.run(engine, job.key)
+        ).to_pylist()
+        return found_grams
+    now = sent_to_users()
     if isinstance(job.plan.selection, Choice):
         counted = pa.Table.from_batches(
             [batch for part in now for batch in CountSizes(job)(iter(part))]
@@ -70,8 +95,7 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
     conversation = conversation_of(job.plan)
     if conversation is None:
         given = [batch for part in now for batch in Weigh(job)(iter(part))]
-        sums = pa.Table.from_batches(given).group_by("item").aggregate([("number", "sum")])
-        found = list(FlipCoins(job)(iter(sums.combine_chunks().to_batches())))
+        found = list(FlipCoins(job)(iter(_sums(given))))
     else:
         for step in steps_of(job, job, conversation):
             found = [batch for part in now for batch in step(iter(part))]

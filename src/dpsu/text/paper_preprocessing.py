@@ -9,6 +9,7 @@ across users would make the items of one user depend on another user, and no gua
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -47,14 +48,16 @@ class PostsOnce:
     """Which posts to keep: of known authors, and each text of an author once.
 
     Where only the items of an author matter, and not how often, `of_authors` keeps enough: equal
-    posts have equal items. Authors are compared exactly. Texts of one author are compared by a hash of 64 bits: whether two
-    of them collide depends on that author alone.
+    posts have equal items. Authors are compared exactly. Texts of one author are compared by a
+    salted hash of 64 bits: whether two of them collide depends on that author alone.
     """
 
     def __init__(self, user: str) -> None:
         self._author = Column(user, "user", TEXT_TYPE)
         self._seen = Interner(Column(user, "user"))
         self._known = 0
+        # A random salt, so that nobody can write two posts of one hash.
+        self._salt = np.uint64(int.from_bytes(os.urandom(8), "big"))
         self._lock = threading.Lock()
 
     def of_authors(self, users: pa.Array) -> NDArray[np.bool_]:
@@ -70,7 +73,7 @@ class PostsOnce:
     def keep(self, users: pa.Array, texts: pa.Array) -> NDArray[np.bool_]:
         """Whether to keep each row; posts of earlier calls are remembered."""
         there, authors = self.of_authors(users), self._authors(users)
-        hashes = pa.array(hash_strings(*text_buffers(texts), np.uint64(0)))
+        hashes = pa.array(hash_strings(*text_buffers(texts), self._salt))
         # Digits, then a space, so that no two pairs of hash and author give the same text.
         between = pa.scalar(" ", pa.large_string())
         posts = pc.binary_join_element_wise(hashes.cast(pa.large_string()), authors, between)

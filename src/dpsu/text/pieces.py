@@ -96,6 +96,11 @@ class Tokens:
 
     def of(self, piece: Piece) -> tuple[pa.Array, Segments]:
         """Users of the texts that are kept, and the tokens of each text."""
+        users, texts = self.kept(piece)
+        return users, self.segments(texts)
+
+    def kept(self, piece: Piece) -> Piece:
+        """Users and texts that are not left out; texts are canonical."""
         users, texts = piece
         if texts.null_count:
             self._tally.lose(NO_TEXT, texts.null_count)
@@ -111,7 +116,11 @@ class Tokens:
             keep = posts.keep(users, texts) if self._with_repeats else posts.of_authors(users)
             keep = pa.array(keep)
             users, texts = users.filter(keep), texts.filter(keep)
+        return users, texts
+
+    def segments(self, texts: pa.Array) -> Segments:
+        """The tokens of each text."""
         segments = self._tokenize(texts)
         self._tally.lose(TOO_LONG, segments.too_long)
         self._tally.see(int(np.count_nonzero(np.diff(segments.row_stops, prepend=0))))
-        return users, segments
+        return segments

@@ -10,33 +10,21 @@ reason and nothing else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from dpsu.contributions.codecs import ids_of_cells
-from dpsu.contributions.id_columns import Column, lose_nothing
-from dpsu.contributions.ids import canonical
 from dpsu.contributions.pairs import Tally, report_lost
-from dpsu.engines.cluster.messages import LOST, Message, sent
+from dpsu.engines.cluster.corpora import SendCorpus, lost_messages, pieces_of, reasons
 from dpsu.engines.cluster.steps import Batches, Job, SendRows
 from dpsu.errors import ParameterError
 from dpsu.inputs.tokens import Tokens as TextItems
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicDigest
 from dpsu.text.grams import items_of_rows
-from dpsu.text.pieces import NO_TEXT, TOO_LONG, Tokens, cut, not_utf8
+from dpsu.text.pieces import Tokens
 from dpsu.text.spec import FunctionName, Tokenizer, is_file, tokenizer_name
 from dpsu.text.tokenizing import content_of, tokenize_by
-
-
-def reasons(plan: Plan) -> tuple[str, ...]:
-    """Why something of a text may be left out; messages have the places of reasons in this list."""
-    assert plan.text is not None
-    column = plan.text.column
-    without = f"some rows have no {plan.user.name!r} or no {column!r}"
-    return NO_TEXT, not_utf8(column), TOO_LONG, without
 
 
 def nothing(plan: Plan) -> str:
@@ -56,39 +44,37 @@ class SendTexts:
 
     def __call__(self, batches: Batches) -> Batches:
         """Messages of rows, and at the end one for each reason for which something was lost."""
-        tally = Tally(nothing(self.job.plan))
+        tally = Tally(None)
         yield from SendRows(self.job)(self._rows(batches, tally))
-        lost = [at for at, reason in enumerate(reasons(self.job.plan)) if reason in tally.lost]
-        yield from sent(Message(0, LOST, at, b"") for at in lost)
+        yield from lost_messages(self.job.plan, tally)
 
-    def _rows(self, batches: Batches, tally: Tally) -> Iterator[pa.RecordBatch]:
+    def _rows(self, batches: Batches, tally: Tally) -> Batches:
         """Rows of (user, item), the items of every text once."""
-        plan, strict = self.job.plan, self.job.strict
-        source, column = plan.text, Column(plan.user.name, "user")
+        plan, source = self.job.plan, self.job.plan.text
         assert source is not None
         # Whether a user holds an item is all that matters here, so that no text is remembered.
         tokens = Tokens(plan.user.name, source, self.tokenizer, tally, with_repeats=False)
-        for batch in batches:
-            ids = canonical(column.name, ids_of_cells(column, batch.column(0), lose_nothing))
-            for piece in cut(ids, batch.column(1).cast(pa.large_string())):
-                users, segments = tokens.of(piece)
-                held = items_of_rows(segments, source, with_repeats=False)
-                user, item = users.take(_places(held.rows)), held.texts.take(_places(held.items))
-                if user.null_count:
-                    tally.lose(reasons(plan)[-1])
-                    item, user = item.filter(user.is_valid()), user.drop_null()
-                if strict:
-                    report_lost(tally, strict)
-                yield pa.RecordBatch.from_arrays([user, item], names=["user", "item"])
+        for piece in pieces_of(self.job, batches):
+            users, segments = tokens.of(piece)
+            held = items_of_rows(segments, source, with_repeats=False)
+            user, item = users.take(_places(held.rows)), held.texts.take(_places(held.items))
+            if user.null_count:
+                tally.lose(reasons(plan)[3])
+                item, user = item.filter(user.is_valid()), user.drop_null()
+            if self.job.strict:
+                report_lost(tally, strict=True)
+            yield pa.RecordBatch.from_arrays([user, item], names=["user", "item"])
 
 
 def _places(values: object) -> pa.Array:
     return pa.array(values, pa.int32())
 
 
-def sender(job: Job, tokenizer: Tokenizer | None) -> SendRows | SendTexts:
-    """The step that sends rows to partitions of users, by whether their items are in texts."""
-    return SendRows(job) if tokenizer is None else SendTexts(job, tokenizer)
+def sender(job: Job, tokenizer: Tokenizer | None) -> SendRows | SendTexts | SendCorpus:
+    """The step that sends rows to partitions of users: items, items of texts, or texts."""
+    if tokenizer is None:
+        return SendRows(job)
+    return (SendCorpus if job.plan.by_length else SendTexts)(job, tokenizer)
 
 
 def portable(plan: Plan) -> Tokenizer | None:

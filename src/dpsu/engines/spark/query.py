@@ -26,6 +26,7 @@ from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import COLUMNS
+from dpsu.engines.cluster.ngrams import FlipGrams, WeighGrams
 from dpsu.engines.cluster.rounds import steps_of
 from dpsu.engines.cluster.steps import (
     FAILED,
@@ -50,6 +51,7 @@ from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
+from dpsu.rounds.ngrams import NGramRounds
 from dpsu.text.spec import Tokenizer
 
 if TYPE_CHECKING:
@@ -90,6 +92,14 @@ class ReleaseQuery:
         for step in before:
             frame = self._shuffled(_step(frame, step, COLUMNS))
         return _step(frame, last, item)
+
+    def grams(
+        self, weigh: WeighGrams, flip: FlipGrams, missing: Observation | None = None
+    ) -> DataFrame:
+        """Grams of one length: what is released, and what the driver asks of others. PRIVATE."""
+        gram = "item bigint" if pa.types.is_integer(weigh.job.item_type) else "item string"
+        given = _step(self._rows_by_user(missing), weigh, f"{gram}, number bigint")
+        return _step(_summed(given), flip, f"{gram}, number bigint")
 
     def set_sizes(self) -> DataFrame:
         """How many users have sets of each class of sizes, partition by partition. PRIVATE."""
@@ -157,9 +167,7 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     """
     user, item = plan.user, plan.item
     in_texts = plan.text is not None
-    columns = wanted(
-        user.columns, item.columns, None, texts=in_texts, types=(user.type, item.type)
-    )
+    columns = wanted(user.columns, item.columns, None, texts=in_texts, types=(user.type, item.type))
     if not hasattr(frame, "sparkSession"):
         raise ParameterError(
             f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
@@ -222,8 +230,7 @@ def chosen(query: ReleaseQuery) -> ReleaseQuery:
     """The same query by the plan that an estimate of set sizes chooses, in a job of its own."""
     job = query.job
     assert isinstance(job.plan.selection, Choice)
-    with _cleaned_up(query.rows.sparkSession):
-        table = failing_quietly(lambda: query.set_sizes().toArrow())
+    table = _collected(query, query.set_sizes)
     counted = np.zeros(CLASSES, np.int64)
     np.add.at(counted, table["class"].to_numpy(), table["number"].to_numpy())
     ids = job.plan.privacy.ids_per_person
@@ -236,8 +243,11 @@ def run(query: ReleaseQuery) -> pa.Array:
     from pyspark.sql import Observation
 
     job, missing = query.job, Observation()
-    with _cleaned_up(query.rows.sparkSession):
-        table = failing_quietly(lambda: query.items(missing).toArrow())
+    if isinstance(job.plan.selection, NGramRounds):
+        return texts.run_by_length(
+            query._lean, lambda *asked: _collected(query, lambda: query.grams(*asked))
+        )
+    table = _collected(query, lambda: query.items(missing))
     type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
     if query.tokenizer is None:
@@ -251,10 +261,14 @@ def run(query: ReleaseQuery) -> pa.Array:
 
 def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
     """Noisy numbers of users of the released items, in their order."""
-    with _cleaned_up(query.rows.sparkSession):
-        table = failing_quietly(lambda: query.counts(released).toArrow())
+    table = _collected(query, lambda: query.counts(released))
     at = pc.index_in(released, value_set=table["item"].cast(released.type).combine_chunks())
     return table["number"].combine_chunks().take(at)
+
+
+def _collected(query: ReleaseQuery, make: Callable[[], DataFrame]) -> pa.Table:
+    with _cleaned_up(query.rows.sparkSession):
+        return failing_quietly(lambda: make().toArrow())
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.engines.cluster.corpora import reasons
 from dpsu.engines.cluster.messages import LOST, ROWS, arrived, unpack
 from dpsu.engines.cluster.steps import Guarded, Job
-from dpsu.engines.cluster.texts import SendTexts, portable, reasons, sender, without_function
+from dpsu.engines.cluster.texts import SendTexts, portable, sender, without_function
 from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.randomness.keys import Key
 from tests.support import clusters
@@ -103,7 +104,9 @@ def test_what_a_text_gives_depends_on_no_other_text() -> None:
             assert message.kind == ROWS
             part = {name: column.to_pylist() for name, column in unpack(message.data).items()}
             owners = np.repeat(part["users"], part["sizes"])
-            found |= {(str(u), part["items"][c]) for u, c in zip(owners, part["codes"], strict=True)}
+            found |= {
+                (str(u), part["items"][c]) for u, c in zip(owners, part["codes"], strict=True)
+            }
         return found
 
     alone = [given(row) for row in rows]
