@@ -46,7 +46,7 @@ def both(spark: SparkSession, table: pa.Table, **options: Any) -> dpsu.Release:
 @pytest.mark.parametrize(
     "options",
     [
-        {"ngrams": (1, 3), "mechanism": dpsu.Auto(among="parallel", auto_budget=0.5)},
+        {"ngrams": (1, 3), "mechanism": dpsu.Auto(among="parallel")},
         {"tokenizer": "paper", "mechanism": dpsu.Sieve(rounds=3)},
         {"tokenizer": "tokenizer.json", "mechanism": "weighted-gaussian", "counts": True},
         {"tokenizer": lambda text: text.title().split(), "mechanism": "sips", "ngrams": 2},
