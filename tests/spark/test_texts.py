@@ -46,13 +46,17 @@ def both(spark: SparkSession, table: pa.Table, **options: Any) -> dpsu.Release:
 @pytest.mark.parametrize(
     "options",
     [
-        {"ngrams": (1, 3), "mechanism": dpsu.Auto(among="parallel")},
+        {"ngrams": (1, 3), "mechanism": "weighted-gaussian"},
+        {
+            "tokenizer": lambda text: [text[:1]],
+            "mechanism": dpsu.Auto(among="parallel", budget=0.5),
+        },
         {"tokenizer": "paper", "mechanism": dpsu.Sieve(rounds=3)},
         {"tokenizer": "tokenizer.json", "mechanism": "weighted-gaussian", "counts": True},
         {"tokenizer": lambda text: text.title().split(), "mechanism": "sips", "ngrams": 2},
         {"tokenizer": "lines", "mechanism": "bits", "public_items": ["And a line"]},
     ],
-    ids=str,
+    ids=["lengths", "auto", "paper", "file", "function", "lines"],
 )
 def test_texts_agree(spark: SparkSession, options: dict[str, Any], tmp_path: Path) -> None:
     options = dict(options)
