@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpsu.inputs.columns import Items, Users, named_by
+from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
@@ -94,7 +95,7 @@ def release(
     delta: float | None = None,
     mechanism: str | Mechanism | None = None,
     user: str | Sequence[str] | Users | None = None,
-    item: str | Sequence[str] | Items | None = None,
+    item: str | Sequence[str] | Items | Tokens | None = None,
     counts: bool | Counts | None = None,
     public_items: Any = None,
     prior: Any = None,
@@ -109,22 +110,26 @@ def release(
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        One row for each user and item, in a session of one's own or over Spark Connect. It is read
-        once, or once more for `counts`, for the estimate of Auto and to count rows; it must not
-        change meanwhile.
+        One row for each user and item, or text, in a session of one's own or over Spark Connect. It
+        is read once, or once more for `counts`, for the estimate of Auto and to count rows, and
+        once for each length of NGrams; it must not change meanwhile.
     plan : Plan, optional
         As for :func:`dpsu.release`; the same plan runs there and here.
     mechanism : str or Mechanism, optional
         Auto (default, among count-laplace, sieve and bits), Sieve, Bits, Sips, Reroute,
-        WeightedGaussian, WeightedLaplace, CountGaussian or CountLaplace. Mechanisms whose users act
-        one after the other are refused.
+        WeightedGaussian, WeightedLaplace, CountGaussian or CountLaplace; for texts also NGrams.
+        Mechanisms whose users act one after the other are refused.
+    item : str, sequence of str, Items or Tokens, optional
+        As for :func:`dpsu.release`. Texts are tokenized by the workers that read them, which need
+        what the tokenizer needs. A tokenizer file is sent to them; so is a function, which must
+        give the same tokens for a text in every process.
     partitions : int, optional
         In how many partitions users and items are grouped; one for a million rows by default, for
         which rows are counted first. The release does not depend on it.
     progress : bool or callable, optional
         True shows which stage it is at; a function is called with its name, and 0. A release is one
         query, and how far that is only Spark's own pages show.
-    epsilon, delta, user, item, counts, public_items, prior, insecure_seed, strict, ledger
+    epsilon, delta, user, counts, public_items, prior, insecure_seed, strict, ledger
         As for :func:`dpsu.release`. Public data are read by the driver and sent to workers.
 
     Returns
@@ -143,8 +148,9 @@ def release(
     ----
     Two shuffles for each round of users and items: one round for count-* and weighted-*, two for
     reroute, `rounds` for bits, sips and sieve; three shuffles for each round of bits if it
-    estimates the number of items per user. Each carries about 4 bytes a pair, and some for each
-    distinct item of a partition. Released items alone come back to the driver.
+    estimates the number of items per user; two for each length of n-grams, which are read and
+    tokenized again for each. Each carries about 4 bytes a pair, and some for each distinct item of
+    a partition. Released items alone come back to the driver.
 
     Examples
     --------

@@ -30,6 +30,7 @@ PROVED = [
     "text/domain",
     "engines/local_rounds", "engines/local_texts", "engines/cluster/conversations",
     "engines/cluster/rounds", "engines/cluster/steps", "engines/cluster/surveys",
+    "engines/cluster/corpora", "engines/cluster/ngrams", "engines/cluster/texts",
     "ledger/accounting", "pipeline", "selection", "series/terms",
     "plans/mechanisms/auto", "plans/counts",
     "plans/mechanisms/base", "plans/mechanisms/one_shot", "plans/mechanisms/count",

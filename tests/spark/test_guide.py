@@ -30,8 +30,13 @@ def visits() -> pa.Table:
 
 def test_the_example_of_the_guide_runs(spark: SparkSession, tmp_path: Path) -> None:
     pyarrow.parquet.write_table(visits(), tmp_path / "visits")
-    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
-    exec(compile(code.replace("s3a://lake", str(tmp_path)), "spark.md", "exec"), {"spark": spark})
+    posts = pa.table({"author": visits()["person"], "body": ["Fresh bread and milk"] * 1200})
+    pyarrow.parquet.write_table(posts, tmp_path / "posts")
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    code, names = "\n".join(blocks).replace("s3a://lake", str(tmp_path)), {"spark": spark}
+    exec(compile(code, "spark.md", "exec"), names)
+    found: Any = names["found"]
+    assert "fresh bread and" in found.released
     released = spark.read.parquet(str(tmp_path / "released")).collect()
     assert {row["product"] for row in released} <= {"bread", "milk"}
 

@@ -8,6 +8,7 @@ import click
 
 import dpsu
 from dpsu.cli.charges import ledger_options
+from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
 from dpsu.cli.options import (
     Command,
     added,
@@ -42,9 +43,10 @@ def ngrams_options(command: Command) -> Command:
 @ngrams_options
 @click.option("--dry-run", is_flag=True, help="Print the plan and read nothing.")
 @format_option
+@engine_options
 @result_options
 @ledger_options
-def ngrams_command(files: tuple[str, ...], dry_run: bool, **options: Any) -> None:
+def ngrams_command(files: tuple[str, ...], dry_run: bool, engine: str, **options: Any) -> None:
     """Release the n-grams of the texts in FILE..., longer ones only of released shorter ones.
 
     Lengths above 1 have a few n-grams that nobody holds among them, so that no n-gram proves that
@@ -54,12 +56,16 @@ def ngrams_command(files: tuple[str, ...], dry_run: bool, **options: Any) -> Non
     places = Places.taken(options)
     options |= {"mechanism": NGrams.name, "text": options["text"] or DEFAULT_TEXT}
     read = [options["tokenizer"]] if options["tokenizer"] else []
+    if engine == "local":
+        refuse_for_local(options)
     made = planned(options)
     if dry_run:
         to_stdout(f"{dpsu.plan(**made)}\n")
         return
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
+        if engine == "spark":
+            return release_on_spark(files, made, options | {"ledger": spending})
         return dpsu.release(data, progress=progress, ledger=spending, **made, **options)
 
     places.released(files, read, lambda: made, release)

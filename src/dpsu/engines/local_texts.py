@@ -15,6 +15,8 @@ from dpsu.contributions.pairs import Block, Pairs
 from dpsu.plans.plan import Plan
 from dpsu.policies.passes import Progress, no_progress
 from dpsu.policies.weighted import Weighted
+from dpsu.privacy.curves import Gaussian
+from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.rounds.ngrams import NGramRounds
 from dpsu.runtime.memory import Memory
@@ -29,7 +31,11 @@ def run(plan: Plan, corpus: Corpus, key: Key, memory: Memory, report: Report) ->
     assert isinstance(plan.selection, NGramRounds)
     report("weighing n-grams", 0)
     engine = LocalTexts(corpus, memory, lambda users: report("weighing n-grams", users))
-    released = plan.selection.run(engine, key)
+    return all_lengths(plan.selection.run(engine, key))
+
+
+def all_lengths(released: list[Domain]) -> pa.Array:
+    """Grams of all domains, sorted."""
     found = pa.concat_arrays([domain.texts for domain in released])
     return found.take(pa.compute.sort_indices(found))
 
@@ -54,6 +60,19 @@ class LocalTexts:
         positions = np.flatnonzero(both)
         heads = self._at[positions].astype(np.int64)
         return positions, heads * len(self._known) + self._at[positions + 1]
+
+    def select(
+        self, length: int, rounds: NGramRounds, curve: Gaussian, key: Key
+    ) -> tuple[pa.Array | NDArray[np.int64], frozenset[int]]:
+        """One coin for each gram that has weight."""
+        held, weights = self.weigh(length, rounds.max_items, rounds.policy, key)
+        names = Ids(held) if self._known is None else Ids(self._known.spelled(held))
+        coins = flip_coins(curve, weights, rounds.fraction_bits, names, key, length)
+        taken = np.flatnonzero(coins)
+        if self._known is None:
+            return names.take(taken).values, frozenset()
+        pairs: NDArray[np.int64] = held
+        return pairs[taken], frozenset(pairs[weights > 0].tolist())
 
     def weigh(
         self, length: int, max_items: int, policy: Weighted, key: Key

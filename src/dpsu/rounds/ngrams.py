@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsu.randomness.keys import Key
-    from dpsu.rounds.protocols import TextEngine
+    from dpsu.rounds.protocols import TextEngine, Weighed
     from dpsu.text.domain import Domain
 
 HOW_MANY, WHICH = "number of spurious grams", "spurious gram"
@@ -70,35 +70,35 @@ class NGramRounds:
         chance = self.spurious * min(1.0, share)
         return Gaussian(scale, scale * upper_quantile(chance))
 
+    @property
+    def policy(self) -> Weighted:
+        """What users give: equal shares whose squares add up to 1."""
+        return Weighted(2, self.fraction_bits)
+
     def run(self, engine: TextEngine, key: Key) -> list[Domain]:
         """The released grams, one domain for each length."""
         import numpy as np
 
-        from dpsu.contributions.ids import Ids
-        from dpsu.randomness.coins import flip_coins
         from dpsu.text.domain import Domain
 
-        policy = Weighted(2, self.fraction_bits)
         known: Domain | None = None
         released: list[Domain] = []
         for length in range(1, len(self.shares) + 1):
-            held, weights = engine.weigh(length, self.max_items, policy, key)
             curve = self.curve(length, known)
-            names = Ids(held) if known is None else Ids(known.spelled(held))
-            taken = flip_coins(curve, weights, self.fraction_bits, names, key, length)
+            taken, weighed = engine.select(length, self, curve, key)
             if known is None:
-                known = Domain.of_tokens(names.take(np.flatnonzero(taken)).values)
+                known = Domain.of_tokens(taken)
             else:
                 # A gram that is held but has no weight is treated as if nobody held it.
-                extra = spurious_pairs(known, held[weights > 0], curve, key, length)
-                known = known.extended(np.concatenate([held[taken], extra]))
+                extra = spurious_pairs(known, weighed, curve, key, length)
+                known = known.extended(np.concatenate([taken, extra]))
             engine.allow_extensions(known)
             released.append(known)
         return released
 
 
 def spurious_pairs(
-    known: Domain, weighed: NDArray[np.int64], curve: Gaussian, key: Key, length: int
+    known: Domain, weighed: Weighed, curve: Gaussian, key: Key, length: int
 ) -> NDArray[np.int64]:
     """Grams of the domain that nobody weighed and whose noise alone exceeds the threshold.
 
@@ -106,18 +106,22 @@ def spurious_pairs(
     """
     import numpy as np
 
-    taken = set(weighed.tolist())
-    wanted = binomial(known.n_pairs - len(taken), curve, key, length)
-    drawn: list[int] = []
+    wanted = binomial(known.n_pairs - len(weighed), curve, key, length)
+    # A dict, as pairs come in the order in which they are drawn.
+    drawn: dict[int, None] = {}
     attempt = 0
     while len(drawn) < wanted:
-        digest = key.digest(WHICH, length, 0, b"%d" % attempt)
+        pair = drawn_pair(known, key, length, attempt)
         attempt += 1
-        pair = known.pair(int.from_bytes(digest, "big") % known.n_pairs)
-        if pair not in taken:
-            taken.add(pair)
-            drawn.append(pair)
-    return np.array(drawn, np.int64)
+        if pair not in drawn and pair not in weighed:
+            drawn[pair] = None
+    return np.array(list(drawn), np.int64)
+
+
+def drawn_pair(known: Domain, key: Key, length: int, attempt: int) -> int:
+    """One of the grams one longer than `known`, each as likely as any other."""
+    digest = key.digest(WHICH, length, 0, b"%d" % attempt)
+    return known.pair(int.from_bytes(digest, "big") % known.n_pairs)
 
 
 def binomial(trials: int, curve: Gaussian, key: Key, round_: int) -> int:

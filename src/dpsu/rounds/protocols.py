@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsu.policies.weighted import Weighted
+    from dpsu.privacy.curves import Gaussian
     from dpsu.randomness.keys import Key
     from dpsu.rounds.account import Limits
+    from dpsu.rounds.ngrams import NGramRounds
     from dpsu.text.domain import Domain
 
 
@@ -55,16 +56,26 @@ class RoundEngine(Protocol):
         """Sums over users of their numbers of unreleased items as parts of limits, in units."""
 
 
+class Weighed(Protocol):
+    """The grams that have weight: how many there are, and whether one is among them. PRIVATE."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __contains__(self, pair: object, /) -> bool:
+        """Whether a pair is among them."""
+
+
 class TextEngine(Protocol):
     """An engine that asks users with texts for weights of grams, length after length."""
 
-    def weigh(
-        self, length: int, max_items: int, policy: Weighted, key: Key
-    ) -> tuple[Any, NDArray[np.int64]]:
-        """Grams that users hold and that are allowed, and their weights.
+    def select(
+        self, length: int, rounds: NGramRounds, curve: Gaussian, key: Key
+    ) -> tuple[Any, Weighed]:
+        """The grams whose coins succeed by their weights, and all grams that have weight.
 
-        Grams are tokens (an Arrow array), and pairs of the last domain for lengths above 1. Every
-        user weighs at most `max_items` of its allowed grams, the most frequent ones first.
+        Every user weighs at most `max_items` of its allowed grams, the most frequent ones first.
+        Grams are tokens (an Arrow array), and pairs of the last domain for lengths above 1.
         """
 
     def allow_extensions(self, released: Domain) -> None:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import Interner, Prepared
-from dpsu.contributions.pairs import Rows, question_users, report_lost, report_nothing
+from dpsu.contributions.pairs import Rows, Tally, question_users, report_lost, report_nothing
 from dpsu.kernels.grams import BARRIER
 from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.grams import grams_of
 from dpsu.text.pieces import Piece, Tokens, pieces
 from dpsu.text.spec import Split, TextSpec
+from dpsu.text.tokenizing import Segments
 
 Int32 = NDArray[np.int32]
 
@@ -41,6 +42,20 @@ class Corpus:
     owners: Int32
 
 
+def sequences(segments: Segments, tally: Tally) -> tuple[pa.Array, Int32, NDArray[np.int64]]:
+    """Distinct tokens, the codes of all texts with -1 after each, and how many codes a text has.
+
+    A token that has white space in it is dropped, and has the code -1.
+    """
+    found = grams_of(segments, 1, 1)
+    spaced = pc.match_substring_regex(found.texts, r"\s").to_numpy(zero_copy_only=False)
+    tally.lose(WITH_SPACE, int(spaced.sum()))
+    codes = np.where(np.append(spaced, True)[found.lines[0]], BARRIER, found.lines[0])
+    # Every text is followed by -1, which separates it from the next and belongs to it.
+    codes = np.insert(codes, segments.row_stops, BARRIER).astype(np.int32)
+    return found.texts, codes, np.diff(segments.row_stops, prepend=0) + 1
+
+
 def read_corpus(
     rows: Rows,
     source: TextSpec,
@@ -51,22 +66,16 @@ def read_corpus(
 ) -> Corpus:
     """Read, tokenize and intern; `progress` is called with the number of texts of each part."""
     tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
-    make_tokens = Tokens(rows.names[0], source, tokenizer, tally)
+    make_tokens = Tokens(rows.names[0], source, tokenizer, tally, with_repeats=True)
     users = Interner(Column(rows.names[0], "user", rows.types[0]), tally.lose)
     tokens = Interner(Column(source.column, "text"), tally.lose)
 
     def prepare(piece: Piece) -> tuple[Prepared, Prepared, Int32, Int32]:
         owner, segments = make_tokens.of(piece)
-        found = grams_of(segments, 1, 1)
-        spaced = pc.match_substring_regex(found.texts, r"\s").to_numpy(zero_copy_only=False)
-        tally.lose(WITH_SPACE, int(spaced.sum()))
-        codes = np.where(np.append(spaced, True)[found.lines[0]], BARRIER, found.lines[0])
-        # Every text is followed by -1, which separates it from the next and belongs to it.
-        codes = np.insert(codes, segments.row_stops, BARRIER).astype(np.int32)
-        sizes = np.diff(segments.row_stops, prepend=0) + 1
+        texts, codes, sizes = sequences(segments, tally)
         owners = np.repeat(np.arange(len(owner), dtype=np.int32), sizes)
         (user,) = users.prepare(pa.chunked_array([owner]))
-        (token,) = tokens.prepare(pa.chunked_array([found.texts]))
+        (token,) = tokens.prepare(pa.chunked_array([texts]))
         return user, token, codes, owners
 
     all_codes, all_owners = [np.empty(0, np.int32)], [np.empty(0, np.int32)]

@@ -26,7 +26,7 @@ def items_of_texts(
 ) -> Rows:
     """Rows of items from rows of texts, with repeats if they are wanted."""
     tally = rows.tally.of_texts(f"no text of a {rows.names[0]!r} has a token", rows.shared_users)
-    tokens = Tokens(rows.names[0], source, tokenizer, tally)
+    tokens = Tokens(rows.names[0], source, tokenizer, tally, with_repeats=with_repeats)
     parts = (
         partial(_part, piece, tokens, source, with_repeats) for piece in pieces(rows, source.column)
     )

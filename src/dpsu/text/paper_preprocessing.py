@@ -9,6 +9,7 @@ across users would make the items of one user depend on another user, and no gua
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -46,22 +47,33 @@ def splitter() -> Callable[[str], list[str]]:
 class PostsOnce:
     """Which posts to keep: of known authors, and each text of an author once.
 
-    Authors are compared exactly. Texts of one author are compared by a hash of 64 bits: whether two
-    of them collide depends on that author alone.
+    Where only the items of an author matter, and not how often, `of_authors` keeps enough: equal
+    posts have equal items. Authors are compared exactly. Texts of one author are compared by a
+    salted hash of 64 bits: whether two of them collide depends on that author alone.
     """
 
     def __init__(self, user: str) -> None:
         self._author = Column(user, "user", TEXT_TYPE)
         self._seen = Interner(Column(user, "user"))
         self._known = 0
+        # A random salt, so that nobody can write two posts of one hash.
+        self._salt = np.uint64(int.from_bytes(os.urandom(8), "big"))
         self._lock = threading.Lock()
+
+    def of_authors(self, users: pa.Array) -> NDArray[np.bool_]:
+        """Whether each row has an author who is not deleted; one without any is kept here."""
+        gone = pc.is_in(self._authors(users), value_set=pa.array(GONE, pa.large_string()))
+        there: NDArray[np.bool_] = ~gone.fill_null(False).to_numpy(zero_copy_only=False)
+        return there
+
+    def _authors(self, users: pa.Array) -> pa.Array:
+        # Cells without an id are dropped and reported where users are interned.
+        return self._author.canonical_ids(users, lambda what: None).cast(pa.large_string())
 
     def keep(self, users: pa.Array, texts: pa.Array) -> NDArray[np.bool_]:
         """Whether to keep each row; posts of earlier calls are remembered."""
-        # Cells without an id are dropped and reported where users are interned.
-        authors = self._author.canonical_ids(users, lambda what: None)
-        there = pc.invert(pc.is_in(authors, value_set=pa.array(GONE, pa.large_string())))
-        hashes = pa.array(hash_strings(*text_buffers(texts), np.uint64(0)))
+        there, authors = self.of_authors(users), self._authors(users)
+        hashes = pa.array(hash_strings(*text_buffers(texts), self._salt))
         # Digits, then a space, so that no two pairs of hash and author give the same text.
         between = pa.scalar(" ", pa.large_string())
         posts = pc.binary_join_element_wise(hashes.cast(pa.large_string()), authors, between)
@@ -75,5 +87,5 @@ class PostsOnce:
             # A row without an author is kept here: the reader drops and reports it.
             fresh[codes < 0] = True
             self._known = max(self._known, int(codes.max(initial=-1)) + 1)
-        keep: NDArray[np.bool_] = there.fill_null(True).to_numpy(zero_copy_only=False) & fresh
+        keep: NDArray[np.bool_] = there & fresh
         return keep

@@ -13,7 +13,7 @@ from dpsu.contributions.pairs import Rows, Tally
 from dpsu.errors import DataError, without_values
 from dpsu.runtime.threads import in_order_ahead
 from dpsu.text.paper_preprocessing import PostsOnce
-from dpsu.text.spec import LONGEST_ITEM, PAPER, Split, TextSpec
+from dpsu.text.spec import LONGEST_ITEM, PAPER, TextSpec, Tokenizer
 from dpsu.text.tokenizing import Segments, tokenize_by
 
 Piece = tuple[pa.Array, pa.Array]
@@ -22,6 +22,11 @@ Piece = tuple[pa.Array, pa.Array]
 BYTES_AT_ONCE = 1 << 22
 NO_TEXT = "some rows have no text"
 TOO_LONG = f"some tokens have more than {LONGEST_ITEM:,} bytes"
+
+
+def not_utf8(column: str) -> str:
+    """What is wrong with texts that are in no encoding we read."""
+    return f"some texts of {column!r} are not valid UTF-8"
 
 
 def pieces(rows: Rows, column: str) -> Iterator[Piece]:
@@ -33,10 +38,11 @@ def pieces(rows: Rows, column: str) -> Iterator[Piece]:
         # At least one piece, because columns without rows have types, too.
         for batch in table.to_batches() or [table.schema.empty_table().combine_chunks()]:
             users, texts = (_plain(batch[name]) for name in ("user", "text"))
-            yield from _cut(users, _as_text(column, texts))
+            yield from cut(users, _as_text(column, texts))
 
 
-def _cut(users: pa.Array, texts: pa.Array) -> Iterator[Piece]:
+def cut(users: pa.Array, texts: pa.Array) -> Iterator[Piece]:
+    """Users and ``large_string`` texts, some megabytes at a time."""
     _, offsets = text_buffers(texts)
     first = 0
     while first < len(texts) or first == 0:
@@ -69,17 +75,32 @@ def _as_text(column: str, texts: pa.Array) -> pa.Array:
 
 
 class Tokens:
-    """Tokenizes pieces, in any thread, and notes in `tally` what was left out."""
+    """Tokenizes pieces, in any thread, and notes in `tally` what was left out.
+
+    `with_repeats` says that it matters how often an item occurs, so that posts of the papers count
+    once. Otherwise every text is looked at alone, and no text is remembered.
+    """
 
     def __init__(
-        self, user: str, source: TextSpec, tokenizer: str | Split | None, tally: Tally
+        self,
+        user: str,
+        source: TextSpec,
+        tokenizer: Tokenizer | None,
+        tally: Tally,
+        *,
+        with_repeats: bool,
     ) -> None:
-        self._column, self._tally = source.column, tally
+        self._column, self._tally, self._with_repeats = source.column, tally, with_repeats
         self._tokenize = tokenize_by(tokenizer)
-        self._once = PostsOnce(user) if source.tokenizer == PAPER else None
+        self._posts = PostsOnce(user) if source.tokenizer == PAPER else None
 
     def of(self, piece: Piece) -> tuple[pa.Array, Segments]:
         """Users of the texts that are kept, and the tokens of each text."""
+        users, texts = self.kept(piece)
+        return users, self.segments(texts)
+
+    def kept(self, piece: Piece) -> Piece:
+        """Users and texts that are not left out; texts are canonical."""
         users, texts = piece
         if texts.null_count:
             self._tally.lose(NO_TEXT, texts.null_count)
@@ -87,13 +108,19 @@ class Tokens:
             users, texts = users.filter(there), texts.filter(there)
         given, texts = texts.null_count, canonical(self._column, texts)
         if texts.null_count > given:
-            self._tally.lose(f"some texts of {self._column!r} are not valid UTF-8")
+            self._tally.lose(not_utf8(self._column))
             there = texts.is_valid()
             users, texts = users.filter(there), texts.filter(there)
-        if self._once is not None:
-            keep = pa.array(self._once.keep(users, texts))
+        if self._posts is not None:
+            posts = self._posts
+            keep = posts.keep(users, texts) if self._with_repeats else posts.of_authors(users)
+            keep = pa.array(keep)
             users, texts = users.filter(keep), texts.filter(keep)
+        return users, texts
+
+    def segments(self, texts: pa.Array) -> Segments:
+        """The tokens of each text."""
         segments = self._tokenize(texts)
         self._tally.lose(TOO_LONG, segments.too_long)
         self._tally.see(int(np.count_nonzero(np.diff(segments.row_stops, prepend=0))))
-        return users, segments
+        return segments

@@ -22,6 +22,18 @@ LONGEST_GRAM = 16
 LONGEST_ITEM = 1024
 
 
+@dataclass(frozen=True, repr=False)
+class TokenizerFile:
+    """What a tokenizer file holds, for machines that do not have the file; `name` is its path."""
+
+    name: str
+    content: bytes
+
+
+# A tokenizer by its name, by its function or by what its file holds.
+Tokenizer = str | Split | TokenizerFile
+
+
 class FunctionName(str):
     """The name of a tokenizer that is a function: all that a plan in a file has of it."""
 

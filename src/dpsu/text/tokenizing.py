@@ -25,7 +25,18 @@ from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.kernels import segmenting
 from dpsu.runtime.extras import load
 from dpsu.text import paper_preprocessing
-from dpsu.text.spec import LINES, LONGEST_ITEM, PAPER, REGEX, SENTENCES, WORDS, Split, is_file
+from dpsu.text.spec import (
+    LINES,
+    LONGEST_ITEM,
+    PAPER,
+    REGEX,
+    SENTENCES,
+    WORDS,
+    Split,
+    Tokenizer,
+    TokenizerFile,
+    is_file,
+)
 from dpsu.text.unicode_properties import tables
 
 TEXTS_AT_ONCE = 256
@@ -49,7 +60,7 @@ Tokenize = Callable[[pa.Array], Segments]
 SplitMany = Callable[[list[str]], list[Iterable[str]]]
 
 
-def tokenize_by(tokenizer: str | Split | None) -> Tokenize:
+def tokenize_by(tokenizer: Tokenizer | None) -> Tokenize:
     """The tokenizer that was asked for; it takes normalized ``large_string`` without nulls."""
     words, sentences = tables()
     if tokenizer is None or tokenizer == WORDS:
@@ -58,6 +69,8 @@ def tokenize_by(tokenizer: str | Split | None) -> Tokenize:
         loop = segmenting.sentences if tokenizer == SENTENCES else segmenting.lines
         return lambda texts: _segments(loop, texts, sentences)
     if isinstance(tokenizer, str) and is_file(tokenizer):
+        tokenizer = content_of(tokenizer)
+    if isinstance(tokenizer, TokenizerFile):
         return partial(_collected, _from_file(tokenizer))
     split: Split
     if tokenizer == PAPER:
@@ -135,17 +148,22 @@ def _tokens(found: Iterable[str]) -> list[str]:
     return [token for token in found if token]
 
 
-def _from_file(path: str) -> SplitMany:
-    """A tokenizer of the `tokenizers` library; special tokens are not added."""
-    tokenizers = load("tokenizers")
+def content_of(path: str) -> TokenizerFile:
+    """Read a tokenizer file."""
     if not Path(path).is_file():
         raise ParameterError(f"there is no tokenizer file {path!r}")
+    return TokenizerFile(path, Path(path).read_bytes())
+
+
+def _from_file(file: TokenizerFile) -> SplitMany:
+    """A tokenizer of the `tokenizers` library; special tokens are not added."""
+    tokenizers = load("tokenizers")
     loaded: Any = None
     try:
-        loaded = tokenizers.Tokenizer.from_file(path)
+        loaded = tokenizers.Tokenizer.from_buffer(file.content)
     except Exception as error:
         # A tokenizer file is public, so that the error may quote it.
-        raise ParameterError(f"{path!r} is not a tokenizer file: {error}") from None
+        raise ParameterError(f"{file.name!r} is not a tokenizer file: {error}") from None
     loaded.no_truncation()
     loaded.no_padding()
     return lambda some: [

@@ -24,6 +24,8 @@ SCHEMA = pa.schema(
 
 # Kinds of messages. Rows for a partition of users, and how many users it has.
 ROWS, CENSUS = "rows", "census"
+# To nobody: something of a text was left out, for the reason whose place is the sender.
+LOST = "lost"
 # The state that a partition of users or of items sends to itself for the next round.
 USERS, ITEMS = "users", "items"
 # From users to items: weights with the ids of the items, weights with a flag for each item that

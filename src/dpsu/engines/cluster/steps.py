@@ -29,7 +29,7 @@ from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
-from dpsu.engines.cluster.messages import ROWS, Message, arrived, ids_of, pack, sent, unpack
+from dpsu.engines.cluster.messages import LOST, ROWS, Message, arrived, ids_of, pack, sent, unpack
 from dpsu.engines.estimates import histogram
 from dpsu.errors import DataError, DpsuError
 from dpsu.inputs.public import Prior, PublicItems
@@ -202,13 +202,14 @@ def received_pairs(messages: Iterable[Message]) -> dict[int, Pairs]:
     """The rows that each partition received, interned; a pair may still occur more than once."""
     received: dict[int, list[dict[str, pa.Array]]] = {}
     for message in messages:
-        received.setdefault(message.to, []).append(unpack(message.data))
+        if message.kind != LOST:
+            received.setdefault(message.to, []).append(unpack(message.data))
     return {partition: _interned(rows) for partition, rows in received.items()}
 
 
 def _interned(rows: list[dict[str, pa.Array]]) -> Pairs:
-    users, user_codes = _distinct([part["users"] for part in rows])
-    items, item_codes = _distinct([part["items"] for part in rows])
+    users, user_codes = distinct([part["users"] for part in rows])
+    items, item_codes = distinct([part["items"] for part in rows])
     blocks = []
     for part, user, item in zip(rows, user_codes, item_codes, strict=True):
         sizes, codes = numbers(part["sizes"], np.int32), numbers(part["codes"], np.int32)
@@ -216,7 +217,7 @@ def _interned(rows: list[dict[str, pa.Array]]) -> Pairs:
     return Pairs(users, items, blocks)
 
 
-def _distinct(parts: list[pa.Array]) -> tuple[Ids, list[NDArray[np.int32]]]:
+def distinct(parts: list[pa.Array]) -> tuple[Ids, list[NDArray[np.int32]]]:
     """The distinct ids of several lists, and the codes of each list."""
     encoded = pa.concat_arrays(parts).dictionary_encode()
     codes = numbers(encoded.indices, np.int32)
@@ -241,9 +242,9 @@ class Weigh:
                 job.plan, pairs, job.key, prior=job.prior, public=job.public
             )
             given = np.flatnonzero(weights)
-            yield from _numbered(items.take(given), weights[given], job.item_type)
+            yield from numbered(items.take(given), weights[given], job.item_type)
             census = Ids(pa.nulls(1, job.item_type))
-            yield from _numbered(census, np.array([len(pairs.users)]), job.item_type)
+            yield from numbered(census, np.array([len(pairs.users)]), job.item_type)
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,7 +256,7 @@ class FlipCoins:
     def __call__(self, batches: Batches) -> Batches:
         """The released items."""
         plan, key = self.job.plan, self.job.key
-        for item, sums in _summed(batches):
+        for item, sums in summed(batches):
             named = item.is_valid().to_numpy(zero_copy_only=False)
             # The sum of the rows without an item is the number of users.
             local.refuse_too_many(plan, int(sums[~named].sum()))
@@ -295,7 +296,7 @@ class Count:
         for pairs in received_pairs(arrived(batches)).values():
             counted = local.counted(job.plan, pairs, self.released)
             held = np.flatnonzero(counted)
-            yield from _numbered(Ids(self.released).take(held), counted[held], job.item_type)
+            yield from numbered(Ids(self.released).take(held), counted[held], job.item_type)
 
 
 @dataclass(frozen=True, repr=False)
@@ -308,9 +309,9 @@ class AddNoise:
         """Rows of (item, noisy number)."""
         counts = self.job.plan.noisy_counts
         assert counts is not None
-        for item, sums in _summed(batches):
+        for item, sums in summed(batches):
             noisy = counts.noisy(sums, Ids(item), self.job.key)
-            yield from _numbered(Ids(item), noisy, self.job.item_type)
+            yield from numbered(Ids(item), noisy, self.job.item_type)
 
 
 def items_only(items: Ids, type_: pa.DataType) -> Batches:
@@ -320,14 +321,15 @@ def items_only(items: Ids, type_: pa.DataType) -> Batches:
         yield pa.RecordBatch.from_arrays([column], names=["item"])
 
 
-def _numbered(items: Ids, values: NDArray[np.int64], type_: pa.DataType) -> Batches:
+def numbered(items: Ids, values: NDArray[np.int64], type_: pa.DataType) -> Batches:
+    """Batches of items and a number for each."""
     for first in range(0, len(items), ROWS_IN_BATCH):
         last = first + ROWS_IN_BATCH
         columns = [items.values[first:last].cast(type_), integers(values[first:last].copy())]
         yield pa.RecordBatch.from_arrays(columns, names=["item", "number"])
 
 
-def _summed(batches: Batches) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
+def summed(batches: Batches) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
     """Items in the types of ids, and their sums."""
     for batch in batches:
         item = batch.column(0)

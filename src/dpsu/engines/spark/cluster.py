@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsu.contributions.attendance import Attendance
@@ -56,7 +57,8 @@ class Cluster:
         if isinstance(plan.selection, Choice):
             self._report("estimating set sizes", 0)
             prepared = query.chosen(prepared)
-            plan = prepared.job.plan.with_knowledge(known)
+            # Functions that make tokens stay on the driver, in the plan that was given.
+            plan = replace(prepared.job.plan.with_knowledge(known), item=plan.item)
         self._report("choosing items", 0)
         items = query.run(prepared)
         if plan.noisy_counts is None:

@@ -27,6 +27,7 @@ from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import COLUMNS
+from dpsu.engines.cluster.ngrams import FlipGrams, WeighGrams
 from dpsu.engines.cluster.rounds import steps_of
 from dpsu.engines.cluster.steps import (
     FAILED,
@@ -36,10 +37,11 @@ from dpsu.engines.cluster.steps import (
     FlipCoins,
     Guarded,
     Job,
-    SendRows,
     Weigh,
 )
+from dpsu.engines.cluster.texts import portable, sender, without_function
 from dpsu.engines.estimates import CLASSES, estimate
+from dpsu.engines.spark import texts
 from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
 from dpsu.inputs.columns import ONE_PER_ENTRY, pick
@@ -51,6 +53,8 @@ from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
+from dpsu.rounds.ngrams import NGramRounds
+from dpsu.text.spec import Tokenizer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -77,6 +81,7 @@ class ReleaseQuery:
     rows: DataFrame
     job: Job
     codec: Codec
+    tokenizer: Tokenizer | None = None
 
     def items(self, missing: Observation | None = None) -> DataFrame:
         """The released items, in no order; `missing` observes how many rows are not complete."""
@@ -89,6 +94,14 @@ class ReleaseQuery:
         for step in before:
             frame = self._shuffled(_step(frame, step, COLUMNS))
         return _step(frame, last, item)
+
+    def grams(
+        self, weigh: WeighGrams, flip: FlipGrams, missing: Observation | None = None
+    ) -> DataFrame:
+        """Grams of one length: what is released, and what the driver asks of others. PRIVATE."""
+        gram = "item bigint" if pa.types.is_integer(weigh.job.item_type) else "item string"
+        given = _step(self._rows_by_user(missing), weigh, f"{gram}, number bigint")
+        return _step(_summed(given), flip, f"{gram}, number bigint")
 
     def set_sizes(self) -> DataFrame:
         """How many users have sets of each class of sizes, partition by partition. PRIVATE."""
@@ -118,13 +131,18 @@ class ReleaseQuery:
     def _rows_by_user(self, missing: Observation | None = None) -> DataFrame:
         from pyspark.sql import functions as f
 
-        rows = self.rows
+        rows, send = self.rows, sender(self._lean, self.tokenizer)
+        if self.tokenizer is not None:
+            told = _step(rows, send, COLUMNS)
+            if missing is not None:
+                told = texts.observed(told, self.job.plan, missing)
+            return self._shuffled(told)
         if missing is not None:
             incomplete = f.col("user").isNull() | f.col("item").isNull()
             rows = rows.observe(
                 missing, f.count_if(incomplete).alias("missing"), f.count(f.lit(1)).alias("rows")
             )
-        return self._shuffled(_step(rows, SendRows(self._lean), COLUMNS))
+        return self._shuffled(_step(rows, send, COLUMNS))
 
     def _shuffled(self, frame: DataFrame) -> DataFrame:
         """Bring the messages to each partition together."""
@@ -150,7 +168,8 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     of columns show to be wrong is refused.
     """
     user, item = plan.user, plan.item
-    columns = wanted(user.columns, item.columns, None, types=(user.type, item.type))
+    in_texts = plan.text is not None
+    columns = wanted(user.columns, item.columns, None, texts=in_texts, types=(user.type, item.type))
     refuse_other_objects(frame)
     names = pick(
         [column.name for column in columns],
@@ -160,15 +179,20 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     types = failing_quietly(lambda: frame.select(*map(column_named, names)).schema)
     frame, columns_of = with_lists_as_rows(frame, columns, [field.dataType for field in types])
     found = {
-        option: [part for part in columns_of if part.column.option == option]
-        for option in ("user", "item")
+        option: [part for part in columns_of if (part.column.option == "user") == users]
+        for option, users in (("user", True), ("item", False))
     }
-    keys, typed = Keys(), [(part.column, part.arrow) for part in found["item"]]
+    # Items of texts are text, whatever the column of texts is called.
+    typed = [] if in_texts else [(part.column, part.arrow) for part in found["item"]]
+    keys = Keys()
     refuse_equal_names(typed)
     keys.note(typed)
     if public is not None:
         public.refuse_other_than(keys.codec)
     ids = [key_of(found[option]).alias(option) for option in ("user", "item")]
+    if in_texts:
+        # Workers tell texts that are not UTF-8 from those that are missing.
+        ids[1] = found["item"][0].cells.cast("string").alias("item")
     item_type = pa.string()
     if len(found["item"]) == 1 and found["item"][0].kind == INTEGERS:
         item_type = pa.int64()
@@ -193,20 +217,20 @@ def query(
     keyed = rows_of(frame, plan, public)
     rows = keyed.frame
     if partitions is None:
-        found = failing_quietly(rows.count)
+        in_texts = plan.text is not None
+        found = failing_quietly(lambda: texts.rows_in(rows, plan) if in_texts else rows.count())
         partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
     # Public data travel once, beside the plan.
-    lean = plan.with_knowledge(PublicData())
+    lean = without_function(plan.with_knowledge(PublicData()))
     job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, attendance)
-    return ReleaseQuery(rows, job, keyed.codec)
+    return ReleaseQuery(rows, job, keyed.codec, portable(plan))
 
 
 def chosen(query: ReleaseQuery) -> ReleaseQuery:
     """The same query by the plan that an estimate of set sizes chooses, in a job of its own."""
     job = query.job
     assert isinstance(job.plan.selection, Choice)
-    with _cleaned_up(query.rows.sparkSession):
-        table = failing_quietly(lambda: query.set_sizes().toArrow())
+    table = _collected(query, query.set_sizes)
     counted = np.zeros(CLASSES, np.int64)
     np.add.at(counted, table["class"].to_numpy(), table["number"].to_numpy())
     ids = job.plan.privacy.ids_per_person
@@ -219,11 +243,17 @@ def run(query: ReleaseQuery) -> pa.Array:
     from pyspark.sql import Observation
 
     job, missing = query.job, Observation()
-    with _cleaned_up(query.rows.sparkSession):
-        table = failing_quietly(lambda: query.items(missing).toArrow())
+    if isinstance(job.plan.selection, NGramRounds):
+        return texts.run_by_length(
+            query._lean, lambda *asked: _collected(query, lambda: query.grams(*asked))
+        )
+    table = _collected(query, lambda: query.items(missing))
     type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
-    _warn(job, missing.get)
+    if query.tokenizer is None:
+        _warn(job, missing.get)
+    else:
+        texts.warn_of(job, missing.get)
     if job.public is not None:
         found = pa.concat_arrays([found, job.public.added(found.type)])
     return found.take(pc.sort_indices(found))
@@ -231,10 +261,14 @@ def run(query: ReleaseQuery) -> pa.Array:
 
 def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
     """Noisy numbers of users of the released items, in their order."""
-    with _cleaned_up(query.rows.sparkSession):
-        table = failing_quietly(lambda: query.counts(released).toArrow())
+    table = _collected(query, lambda: query.counts(released))
     at = pc.index_in(released, value_set=table["item"].cast(released.type).combine_chunks())
     return table["number"].combine_chunks().take(at)
+
+
+def _collected(query: ReleaseQuery, make: Callable[[], DataFrame]) -> pa.Table:
+    with _cleaned_up(query.rows.sparkSession):
+        return failing_quietly(lambda: make().toArrow())
 
 
 def refuse_other_objects(frame: Any) -> None:
@@ -246,7 +280,7 @@ def refuse_other_objects(frame: Any) -> None:
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
-    """Refuse what only one machine can do: users in an order, texts, and values of columns."""
+    """Refuse what only one machine can do: users in an order, and values of columns."""
     if plan.user.names == (ONE_PER_ENTRY,):
         raise ParameterError(
             f"user={ONE_PER_ENTRY!r} is for one machine: Spark may compute rows again, in another "
@@ -256,8 +290,6 @@ def refuse_what_spark_cannot(plan: Plan) -> None:
         raise ParameterError(
             "values of many columns are for one machine, not for Spark; give a column of items"
         )
-    if plan.text is not None and plan.mechanism.parallel:
-        raise ParameterError("texts are for one machine, not for Spark; give a column of items")
     if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
         raise ParameterError(
             "this plan may come to a mechanism that cannot run on Spark; plan it with "
@@ -269,6 +301,7 @@ def refuse_what_spark_cannot(plan: Plan) -> None:
             "knowing what those before it gave; choose sieve, which releases most of the "
             "mechanisms that run in parallel"
         )
+    texts.refuse_tokenizer(plan)
 
 
 def files_of(frame: DataFrame) -> list[str]:

@@ -68,7 +68,6 @@ class NGrams(Mechanism):
     by_length: ClassVar[bool] = True
     several_ids: ClassVar[bool] = True
     noun: ClassVar[str] = "A token"
-    parallel: ClassVar[bool] = False
 
     def check(self) -> None:
         """Make one share of each length."""

@@ -1,0 +1,168 @@
+"""Texts on a cluster, without a cluster: the items of one machine, whatever makes tokens of them."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpsu
+from dpsu.engines.cluster.corpora import reasons
+from dpsu.engines.cluster.messages import LOST, ROWS, arrived, unpack
+from dpsu.engines.cluster.steps import Guarded, Job
+from dpsu.engines.cluster.texts import SendTexts, portable, sender, without_function
+from dpsu.engines.spark.query import refuse_what_spark_cannot
+from dpsu.randomness.keys import Key
+from tests.support import clusters
+
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
+
+
+def shouted(text: str) -> list[str]:
+    return text.upper().split()
+
+
+def saved_tokenizer(path: Path) -> str:
+    """A tokenizer file of the words that random texts have."""
+    import tokenizers
+
+    words = ["[UNK]", *(f"w{n}" for n in range(40))]
+    model = tokenizers.models.WordLevel({w: n for n, w in enumerate(words)}, unk_token="[UNK]")
+    made = tokenizers.Tokenizer(model)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(path))
+    return str(path)
+
+
+def job_of(plan: dpsu.Plan, seed: int, *, strict: bool = False) -> Job:
+    return Job(plan, Key.from_insecure_seed(seed), 3, pa.string(), strict=strict)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "ngrams"),
+    [("words", (1, 3)), ("paper", 2), ("sentences", 1), ("lines", 1), ("regex:w[0-9]", (1, 2)),
+     ("tokenizer.json", (1, 2)), (shouted, 1)],
+    ids=str,
+)  # fmt: skip
+def test_steps_release_the_texts_of_the_local_engine(
+    tokenizer: Any, ngrams: Any, tmp_path: Path
+) -> None:
+    rng, cut = np.random.default_rng(3), random.Random(3)
+    if tokenizer == "tokenizer.json":
+        tokenizer = saved_tokenizer(tmp_path / tokenizer)
+    texts, found = dpsu.Tokens("body", tokenizer=tokenizer, ngrams=ngrams), 0
+    for seed, (mechanism, options) in enumerate(
+        [("weighted-gaussian", {"max_items": 20}), ("sieve", {"rounds": 3}), ("bits", {})]
+    ):
+        table = clusters.random_texts(rng)
+        kind = type(dpsu.plan(mechanism=mechanism, **BUDGET).mechanism)
+        plan = dpsu.plan(item=texts, mechanism=kind(**options), insecure_seed=seed, **BUDGET)
+        with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
+            expected = dpsu.release(table, plan).items
+        assert clusters.released(table, job_of(plan, seed), cut) == list(expected)
+        found += len(expected)
+    assert found > 10
+
+
+def messages_of(table: pa.Table, job: Job) -> list[Any]:
+    send = sender(job, portable(job.plan))
+    return list(arrived(Guarded(send)(iter(table.to_batches(max_chunksize=3)))))
+
+
+def test_what_is_left_out_is_told_without_values() -> None:
+    plan = dpsu.plan(item=dpsu.Tokens("body"), mechanism="weighted-laplace", **BUDGET)
+    broken = pa.array([b"secret \xff"]).view(pa.string())
+    cases = [
+        (pa.table({"user": ["a"], "body": pa.array([None], pa.string())}), 0),
+        (pa.table({"user": ["a"], "body": broken}), 1),
+        (pa.table({"user": ["a"], "body": ["secret" * 1000]}), 2),
+        (pa.table({"user": pa.array([None], pa.string()), "body": ["secret"]}), 3),
+    ]
+    for table, place in cases:
+        (message,) = messages_of(table, job_of(plan, 1))
+        assert (message.kind, message.sender, len(message.data)) == (LOST, place, 0)
+        with pytest.raises(RuntimeError, match=f"DataError: {reasons(plan)[place]}") as refused:
+            messages_of(table, job_of(plan, 1, strict=True))
+        assert "secret" not in str(refused.value)
+
+
+def test_what_a_text_gives_depends_on_no_other_text() -> None:
+    """Not even on an equal one of the same author: a task that runs again sends the same."""
+    texts = dpsu.Tokens("body", tokenizer="paper", ngrams=2)
+    plan = dpsu.plan(item=texts, mechanism="weighted-laplace", **BUDGET)
+    rows = [("a", "one two three"), ("b", "two three"), ("[deleted]", "not here"), ("a", "one two")]
+
+    def given(*some: tuple[str, str]) -> set[tuple[str, str]]:
+        table = pa.table({"user": [user for user, _ in some], "body": [text for _, text in some]})
+        found = set()
+        for message in messages_of(table, job_of(plan, 1)):
+            assert message.kind == ROWS
+            part = {name: column.to_pylist() for name, column in unpack(message.data).items()}
+            owners = np.repeat(part["users"], part["sizes"])
+            found |= {
+                (str(u), part["items"][c]) for u, c in zip(owners, part["codes"], strict=True)
+            }
+        return found
+
+    alone = [given(row) for row in rows]
+    assert alone[2] == set()
+    assert alone[0] == {("a", "one two"), ("a", "two three")}
+    assert given(*rows) == set().union(*alone) == given(*reversed(rows), *rows)
+
+
+def test_a_file_travels_by_its_content_and_is_the_approved_one(tmp_path: Path) -> None:
+    path = Path(saved_tokenizer(tmp_path / "tokenizer.json"))
+    plan = dpsu.plan(
+        item=dpsu.Tokens("body", tokenizer=str(path)), mechanism="weighted-laplace", **BUDGET
+    )
+    step = pickle.loads(pickle.dumps(sender(job_of(plan, 1), portable(plan))))
+    content = path.read_text(encoding="utf-8")
+    path.write_text(content.replace("w7", "w77"), encoding="utf-8")
+    with pytest.raises(dpsu.ParameterError, match="another file than the plan"):
+        portable(plan)
+    with pytest.raises(dpsu.ParameterError, match="another file than the plan"):
+        refuse_what_spark_cannot(plan)
+    path.unlink()
+    table = pa.table({"user": ["a"], "body": ["w7 w8 w7"]})
+    (message,) = arrived(step(iter(table.to_batches())))
+    assert unpack(message.data)["items"].to_pylist() == ["w7", "w8"]
+
+
+def test_steps_that_make_no_tokens_have_no_function() -> None:
+    plan = dpsu.plan(
+        item=dpsu.Tokens("body", tokenizer=shouted), mechanism="weighted-laplace", **BUDGET
+    )
+    lean = without_function(plan)
+    assert lean.hash == plan.hash
+    assert b"shouted" not in pickle.dumps(lean).replace(b"function shouted", b"")
+    assert not callable(lean.item.tokenizer)
+    assert lean.text == plan.text
+    with pytest.raises(dpsu.ParameterError, match="which a file does not hold"):
+        portable(lean)
+    assert isinstance(sender(job_of(lean, 1), portable(plan)), SendTexts)
+
+
+def test_a_function_that_cannot_be_sent_is_refused() -> None:
+    import threading
+
+    pytest.importorskip("pyspark")
+    lock = threading.Lock()
+
+    def locked(text: str) -> list[str]:
+        with lock:
+            return text.split()
+
+    plan = dpsu.plan(
+        item=dpsu.Tokens("body", tokenizer=locked), mechanism="weighted-laplace", **BUDGET
+    )
+    with pytest.raises(dpsu.ParameterError, match=r"cannot send to its workers \(TypeError\)"):
+        refuse_what_spark_cannot(plan)
+    plan = dpsu.plan(
+        item=dpsu.Tokens("body", tokenizer=shouted), mechanism="weighted-laplace", **BUDGET
+    )
+    refuse_what_spark_cannot(plan)
