@@ -94,9 +94,8 @@ def kill_where_it_waits(flag: Path, workers: list[int], killed: list[int]) -> No
 def main() -> None:
     """Release on executors that come when there is work; then while a worker is killed."""
     from pyspark import cloudpickle as untyped
+    from pyspark.sql.classic.dataframe import DataFrame
 
-    from dpsu.engines.cluster.steps import Guarded
-    from dpsu.engines.spark import query as engine
     from tests.support import flat
 
     master, folder, table, told, *workers = sys.argv[1:]
@@ -112,12 +111,14 @@ def main() -> None:
     flag = Path(folder) / "waiting"
     killed: list[int] = []
 
-    def made(step: Any) -> Any:
-        guarded = Guarded(step)
-        # In the middle: what the worker wrote in earlier stages must be made again.
-        return Waiting(guarded, str(flag)) if guarded.__name__ == "dpsu_Ask_2" else guarded
+    map_in_arrow: Any = DataFrame.mapInArrow
 
-    engine.Guarded = made  # type: ignore[misc,assignment]
+    def waiting(frame: Any, step: Any, *columns: Any) -> Any:
+        # In the middle: what the worker wrote in earlier stages must be made again.
+        halfway = step.__name__ == "dpsu_Ask_2"
+        return map_in_arrow(frame, Waiting(step, str(flag)) if halfway else step, *columns)
+
+    DataFrame.mapInArrow = waiting  # type: ignore[method-assign]
     arguments = (flag, [int(worker) for worker in workers], killed)
     threading.Thread(target=kill_where_it_waits, args=arguments, daemon=True).start()
     found = flat.spark_release(spark.read.parquet(table), partitions=4, **options).released
