@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from dpsu import Plan
 from dpsu.engines.spark.session import NO_JAVA
 from tests.support import clusters
 
@@ -51,13 +52,13 @@ def test_a_plan_from_a_file_runs_here_and_there(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(approved.stdout, encoding="utf-8")
     asked = ["release", str(tmp_path / "rows.parquet"), "--plan", str(tmp_path / "plan.json")]
     here = dpsu(*asked)
-    there = dpsu(*asked, *SPARK, "--report-json", str(tmp_path / "r.json"))
+    there = dpsu(*asked, *SPARK, "--report", str(tmp_path / "r.json"))
     assert there.returncode == 0, there.stderr
     assert there.stdout == here.stdout
     assert there.stdout.count("\n") > 3
-    assert there.stderr == here.stderr
+    assert there.stderr.splitlines()[-1] == here.stderr.splitlines()[-1]
     told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
-    assert told["plan_hash"] == json.loads(approved.stdout)["hash"]
+    assert told["plan_hash"] == Plan.read(tmp_path / "plan.json").hash
 
 
 def test_a_plan_for_one_machine_is_refused(tmp_path: Path) -> None:
