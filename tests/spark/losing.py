@@ -111,14 +111,15 @@ def main() -> None:
     flag = Path(folder) / "waiting"
     killed: list[int] = []
 
-    map_in_arrow: Any = DataFrame.mapInArrow
+    patched: Any = DataFrame
+    map_in_arrow = patched.mapInArrow
 
     def waiting(frame: Any, step: Any, *columns: Any) -> Any:
         # In the middle: what the worker wrote in earlier stages must be made again.
         halfway = step.__name__ == "dpsu_Ask_2"
         return map_in_arrow(frame, Waiting(step, str(flag)) if halfway else step, *columns)
 
-    DataFrame.mapInArrow = waiting  # type: ignore[method-assign]
+    patched.mapInArrow = waiting
     arguments = (flag, [int(worker) for worker in workers], killed)
     threading.Thread(target=kill_where_it_waits, args=arguments, daemon=True).start()
     found = flat.spark_release(spark.read.parquet(table), partitions=4, **options).released

@@ -10,6 +10,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
+from dpsu.plans.mechanisms import Mechanism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ TABLES: dict[str, tuple[dict[str, list[Any]], list[str]]] = {
     "a user with two spellings": ({"user": ["e\u0301", "\u00e9"], "item": ["x", "y"]}, []),
     "no item": ({"user": [1, 2], "item": pa.nulls(2, pa.string()).to_pylist()}, [MISSING, NOTHING]),
 }
-RUNS: list[tuple[str, dpsu.Mechanism]] = [
+RUNS: list[tuple[str, Mechanism]] = [
     *((case, COUNT) for case in TABLES if case != "no item"),
     *((case, SIEVE) for case in ("a row for each user", "the same row twice", "no item")),
     # Users survey themselves before they tell how many they are.
@@ -40,7 +41,7 @@ RUNS: list[tuple[str, dpsu.Mechanism]] = [
 ]
 
 
-def _name(given: str | dpsu.Mechanism) -> str:
+def _name(given: str | Mechanism) -> str:
     return given if isinstance(given, str) else given.name
 
 
@@ -54,7 +55,7 @@ def heard(release: Any, *arguments: Any, **options: Any) -> tuple[Any, list[str]
 
 @pytest.mark.parametrize(("case", "mechanism"), RUNS, ids=_name)
 def test_warnings_are_those_of_one_machine(
-    spark: SparkSession, case: str, mechanism: dpsu.Mechanism
+    spark: SparkSession, case: str, mechanism: Mechanism
 ) -> None:
     columns, expected = TABLES[case]
     table = pa.table({**columns, "item": pa.array(columns["item"], pa.string())})

@@ -16,8 +16,9 @@ from typing import Any
 
 import dpsu
 import dpsu.spark
+from dpsu.plans.mechanisms import Mechanism
 
-MECHANISMS: tuple[dpsu.Mechanism, ...] = (
+MECHANISMS: tuple[Mechanism, ...] = (
     dpsu.CountLaplace(max_items=10),
     dpsu.WeightedGaussian(max_items=10),
     dpsu.Reroute(max_items=10),

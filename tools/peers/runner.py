@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tools.peers import made_up, versions
+from tools.peers import made_up, spark_versions
 from tools.peers.asking import MAX_AMOUNT
 from tools.peers.environments import LIBRARIES, Library, NotInstalledError, last_line, python_of
 from tools.peers.scoring import mean_of, true_sums
@@ -183,7 +183,7 @@ def main() -> None:
     import dpsu
 
     parser = argparse.ArgumentParser(description="Hand released keys to other libraries.")
-    every = (*LIBRARIES, *versions.VERSIONS)
+    every = (*LIBRARIES, *spark_versions.VERSIONS)
     parser.add_argument("--only", nargs="*", choices=[each.name for each in every])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--folder", type=Path, default=ROOT / ".peers")
@@ -205,7 +205,7 @@ def main() -> None:
                 kept, entry = found["libraries"], tried(library, many, one)
             else:
                 kept = found.setdefault("versions", {})
-                entry = versions.tried(library, many.folder, many.purchases, asked.python)
+                entry = spark_versions.tried(library, many.folder, many.purchases, asked.python)
             print(f"  {entry.get('failed', 'ran')}", file=sys.stderr, flush=True)
             kept[library.name] = entry | {"dpsu": dpsu.__version__}
             asked.results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
