@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +29,53 @@ def visits() -> pa.Table:
     return pa.table({"person": people, "product": products})
 
 
+def shown() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+
+
 def test_the_example_of_the_guide_runs(spark: SparkSession, tmp_path: Path) -> None:
     pyarrow.parquet.write_table(visits(), tmp_path / "visits")
     posts = pa.table({"author": visits()["person"], "body": ["Fresh bread and milk"] * 1200})
     pyarrow.parquet.write_table(posts, tmp_path / "posts")
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
-    code, names = "\n".join(blocks).replace("s3a://lake", str(tmp_path)), {"spark": spark}
-    exec(compile(code, "spark.md", "exec"), names)
+    *code, _ = shown()
+    names = {"spark": spark}
+    exec(compile("\n".join(code).replace("s3a://lake", str(tmp_path)), "spark.md", "exec"), names)
     found: Any = names["found"]
     assert "fresh bread and" in found.released
     released = spark.read.parquet(str(tmp_path / "released")).collect()
     assert {row["product"] for row in released} <= {"bread", "milk"}
+
+
+@pytest.fixture
+def lake(spark: SparkSession) -> Iterator[None]:
+    spark.sql("create database lake")
+    spark.createDataFrame(visits()).write.saveAsTable("lake.visits")
+    yield
+    spark.sql("drop database lake cascade")
+
+
+@pytest.mark.usefixtures("lake")
+def test_a_session_goes_from_a_table_to_a_table(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    *_, code = shown()
+    space: dict[str, Any] = {"spark": spark}
+    exec(compile(code, "spark.md", "exec"), space)
+    released = spark.read.table("lake.released")
+    assert released.columns == ["product", "noisy_users"]
+    assert {row["product"] for row in released.collect()} == {"bread", "milk"}
+    assert space["found"].released.plan_hash == dpsu.Plan.read("plan.json").hash
+    assert "2 items released" in (tmp_path / "report.txt").read_text(encoding="utf-8")
+    (entry,) = dpsu.Ledger("ledger.db").account("visits").releases
+    assert (entry.state, entry.plan_hash) == ("done", space["plan"].hash)
+    printed = capsys.readouterr().out
+    assert "bread" in printed
+    assert "visits" in printed
+    assert "secret" not in printed
 
 
 def test_a_release_is_on_record_before_it_runs(spark: SparkSession, tmp_path: Path) -> None:

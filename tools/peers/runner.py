@@ -3,6 +3,8 @@
     python -m tools.peers                 all libraries; missing environments are made
     python -m tools.peers --only opendp   one of them; what is known of the others stays
 
+Versions of Spark are tried, too: they are to release what one machine releases.
+
 The result goes to benchmarks/results/peers.json, and from there to the documentation.
 """
 
@@ -20,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tools.peers import made_up
+from tools.peers import made_up, spark_versions
 from tools.peers.asking import MAX_AMOUNT
 from tools.peers.environments import LIBRARIES, Library, NotInstalledError, last_line, python_of
 from tools.peers.scoring import mean_of, true_sums
@@ -181,7 +183,8 @@ def main() -> None:
     import dpsu
 
     parser = argparse.ArgumentParser(description="Hand released keys to other libraries.")
-    parser.add_argument("--only", nargs="*", choices=[each.name for each in LIBRARIES])
+    every = (*LIBRARIES, *spark_versions.VERSIONS)
+    parser.add_argument("--only", nargs="*", choices=[each.name for each in every])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--folder", type=Path, default=ROOT / ".peers")
     parser.add_argument("--python", default=sys.executable, help="what makes the environments")
@@ -195,12 +198,16 @@ def main() -> None:
     many, one = (
         Run(asked.folder.resolve(), data, asked.repeats, asked.python) for data in (MANY, ONE)
     )
-    for library in LIBRARIES:
+    for library in every:
         if asked.only is None or library.name in asked.only:
             print(library.title, file=sys.stderr, flush=True)
-            entry = tried(library, many, one) | {"dpsu": dpsu.__version__}
+            if library in LIBRARIES:
+                kept, entry = found["libraries"], tried(library, many, one)
+            else:
+                kept = found.setdefault("versions", {})
+                entry = spark_versions.tried(library, many.folder, many.purchases, asked.python)
             print(f"  {entry.get('failed', 'ran')}", file=sys.stderr, flush=True)
-            found["libraries"][library.name] = entry
+            kept[library.name] = entry | {"dpsu": dpsu.__version__}
             asked.results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     many.clean()
     one.clean()

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
+from dpsu.contributions.pairs import question_users
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import COLUMNS
 from dpsu.engines.cluster.ngrams import FlipGrams, WeighGrams
@@ -41,7 +42,7 @@ from dpsu.engines.cluster.steps import (
 )
 from dpsu.engines.cluster.texts import portable, sender, without_function
 from dpsu.engines.estimates import CLASSES, estimate
-from dpsu.engines.spark import texts
+from dpsu.engines.spark import census, texts
 from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
 from dpsu.inputs.columns import ONE_PER_ENTRY, pick
@@ -71,6 +72,8 @@ CLEAN_UP = (
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled",
     "spark.sql.shuffleDependency.fileCleanup.enabled",
 )
+# What was observed if Spark observed nothing.
+NO_ROWS = {"missing": 0, "rows": 0, "users": 0}
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
@@ -83,16 +86,23 @@ class ReleaseQuery:
     codec: Codec
     tokenizer: Tokenizer | None = None
 
-    def items(self, missing: Observation | None = None) -> DataFrame:
-        """The released items, in no order; `missing` observes how many rows are not complete."""
+    def items(
+        self, missing: Observation | None = None, users: Observation | None = None
+    ) -> DataFrame:
+        """The released items, in no order.
+
+        `missing` observes how many rows are not complete, and `users` how many users there are.
+        """
         conversation, item = conversation_of(self.job.plan), self._item
         frame = self._rows_by_user(missing)
         if conversation is None:
-            given = _step(frame, Weigh(self.job), f"{item}, number bigint")
+            step = Weigh(self.job)
+            given = census.observed(_step(frame, step, f"{item}, number bigint"), step, users)
             return _step(_summed(given), FlipCoins(self._lean), item)
         *before, last = steps_of(self.job, self._lean, conversation)
         for step in before:
-            frame = self._shuffled(_step(frame, step, COLUMNS))
+            told = census.observed(_step(frame, step, COLUMNS), step, users)
+            frame = self._shuffled(told)
         return _step(frame, last, item)
 
     def grams(
@@ -242,18 +252,18 @@ def run(query: ReleaseQuery) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
     from pyspark.sql import Observation
 
-    job, missing = query.job, Observation()
+    job, missing, users = query.job, Observation(), Observation()
     if isinstance(job.plan.selection, NGramRounds):
         return texts.run_by_length(
             query._lean, lambda *asked: _collected(query, lambda: query.grams(*asked))
         )
-    table = _collected(query, lambda: query.items(missing))
+    table = _collected(query, lambda: query.items(missing, users))
     type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
     if query.tokenizer is None:
-        _warn(job, missing.get)
+        _warn(job, NO_ROWS | census.seen(missing) | census.seen(users))
     else:
-        texts.warn_of(job, missing.get)
+        texts.warn_of(job, census.seen(missing))
     if job.public is not None:
         found = pa.concat_arrays([found, job.public.added(found.type)])
     return found.take(pc.sort_indices(found))
@@ -387,7 +397,7 @@ def _cleaned_up(session: SparkSession) -> Iterator[None]:
                     session.conf.set(name, value)
 
 
-def _warn(job: Job, seen: dict[str, Any]) -> None:
+def _warn(job: Job, seen: dict[str, int]) -> None:
     """Warn the curator as the local engine does."""
     plan = job.plan
     if seen["missing"]:
@@ -398,3 +408,5 @@ def _warn(job: Job, seen: dict[str, Any]) -> None:
         if job.strict:
             raise DataError(f"{problem}; check what was read")
         warn(f"{problem}; nothing can be released")
+    elif 1 < seen["rows"] - seen["missing"] == seen["users"]:
+        question_users("row", plan.user.name)

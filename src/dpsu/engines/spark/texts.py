@@ -14,6 +14,7 @@ from dpsu.engines.cluster.ngrams import ClusterTexts, FlipGrams, WeighGrams
 from dpsu.engines.cluster.steps import Job
 from dpsu.engines.cluster.texts import nothing, portable
 from dpsu.engines.local_texts import all_lengths
+from dpsu.engines.spark import census
 from dpsu.errors import ParameterError
 from dpsu.plans.plan import Plan
 from dpsu.rounds.ngrams import NGramRounds
@@ -80,7 +81,7 @@ def run_by_length(job: Job, ask: Callable[..., pa.Table]) -> pa.Array:
         return ask(weigh, flip, seen if weigh.round_number == 1 else None)
 
     found = all_lengths(rounds.run(ClusterTexts(job, ask_cluster), job.key))
-    warn_of(job, seen.get)
+    warn_of(job, census.seen(seen))
     return found
 
 
@@ -88,7 +89,7 @@ def warn_of(job: Job, seen: dict[str, Any]) -> None:
     """Warn the curator of what was left out, as the local engine does."""
     tally = Tally(nothing(job.plan))
     for at, reason in enumerate(reasons(job.plan)):
-        tally.lose(reason, seen[f"lost {at}"])
+        tally.lose(reason, seen.get(f"lost {at}", 0))
     report_lost(tally, strict=False)
-    if not seen["rows"]:
+    if not seen.get("rows"):
         report_nothing(tally, job.strict)
