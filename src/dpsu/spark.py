@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.found import Found
-from dpsu.inputs.columns import Items, Users, named_by
+from dpsu.clusters import LARGEST_PARTITIONS, in_parallel, release_on
+from dpsu.inputs.columns import Items, Users
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, whole_number
-from dpsu.pipeline import carry_out
 from dpsu.plans.counts import Counts
-from dpsu.plans.mechanisms import Auto, Choice, Mechanism
-from dpsu.plans.mechanisms.auto import PARALLEL
+from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import mechanism_of
-from dpsu.randomness.keys import Key
 from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.showing.progress import Stages, stages
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkRelease", "release"]
-
-LARGEST_PARTITIONS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,53 +154,20 @@ def release(
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
-    from dpsu.engines.spark import query as engine
-    from dpsu.inputs.reading import refuse_same_files
+    from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+    from dpsu.engines.spark.query import SparkData
 
     spending = Spending.of(ledger)
     flag("strict", strict)
     shown = stages(progress)
-    if plan is None:
-        mechanism = for_spark(mechanism)
     approved = planned(
-        plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
-        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+        plan, epsilon=epsilon, delta=delta,
+        mechanism=in_parallel(mechanism) if plan is None else mechanism,
+        user=user, item=item, counts=counts, public_items=public_items, prior=prior,
+        insecure_seed=insecure_seed,
     )  # fmt: skip
     if partitions is not None:
         partitions = whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
-    engine.refuse_what_spark_cannot(approved)
-    known = approved.knowledge
-
-    def run(key: Key) -> Found:
-        prepared = engine.query(
-            df, approved, key, prior=known.prior, public=known.public_items, strict=strict,
-            partitions=partitions,
-        )  # fmt: skip
-        chosen = approved
-        if isinstance(approved.selection, Choice):
-            report("estimating set sizes", 0)
-            prepared = engine.chosen(prepared)
-            chosen = prepared.job.plan.with_knowledge(known)
-        report("choosing items", 0)
-        items = engine.run(prepared)
-        if chosen.noisy_counts is None:
-            return Found(chosen, items, codec=prepared.codec)
-        report("counting users", 0)
-        return Found(chosen, items, engine.count(prepared, items), prepared.codec)
-
-    # Names and types are in the schema: what they rule out costs nothing, ledger or not.
-    with named_by(plan):
-        engine.rows_of(df, approved, known.public_items)
-    if known.paths:
-        refuse_same_files(engine.files_of(df), known.paths)
-    with shown as report:
-        released = carry_out(
-            approved, check=lambda: None, run=run, spending=spending, report=report
-        )
+    refuse_what_clusters_cannot(approved, "Spark")
+    released = release_on(SparkData(df, strict, partitions), plan, approved, spending, shown)
     return SparkRelease(released, df.sparkSession)
-
-
-def for_spark(given: str | Mechanism | None) -> Mechanism:
-    """The mechanism that was typed, or the default; auto has no candidate that cannot run here."""
-    made = mechanism_of(given)
-    return replace(made, among=PARALLEL) if isinstance(made, Auto) else made

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpsu.engines.cluster.conversations import conversation_of
-from dpsu.engines.cluster.messages import arrived, sent
-from dpsu.engines.cluster.rounds import Answer, steps_of
-from dpsu.engines.cluster.steps import CountSizes, FlipCoins, Job, SendRows, Weigh
-from dpsu.engines.estimates import CLASSES, estimate
+from dpsu.contributions.codecs import PLAIN
+from dpsu.engines.cluster import engine
+from dpsu.engines.cluster.engine import Query, Step
+from dpsu.engines.cluster.messages import SCHEMA, arrived, sent
+from dpsu.engines.cluster.steps import Job, failure
 from dpsu.plans.mechanisms import Choice
 
 Batches = list[pa.RecordBatch]
@@ -47,35 +47,64 @@ def shuffled(batches: Iterable[pa.RecordBatch], tasks: int, rng: random.Random) 
     return [list(sent(part)) for part in parts]
 
 
+@dataclass(frozen=True, repr=False)
+class Tasks:
+    """A table in parts: the batches of each task."""
+
+    columns: pa.Schema
+    parts: list[Batches]
+
+    def batches(self) -> Batches:
+        return [batch for part in self.parts for batch in part]
+
+
+@dataclass(frozen=True, repr=False)
+class OneProcess:
+    """An engine without machines, processes or threads: one task after the other."""
+
+    rng: random.Random
+    tasks: int = 3
+
+    def rows(self, table: pa.Table) -> Tasks:
+        """Rows in as many tasks."""
+        size = max(1, -(-len(table) // self.tasks))
+        parts = [table.slice(first, size) for first in range(0, len(table), size)]
+        return Tasks(table.schema, [part.to_batches(max_chunksize=7) for part in parts])
+
+    def map_batches(self, rows: Tasks, step: Step, columns: pa.Schema) -> Tasks:
+        try:
+            made = [list(step(iter(part))) for part in rows.parts]
+        except RuntimeError as error:
+            raise failure("the twin", str(error), "?") from None
+        assert all(batch.schema.equals(columns) for part in made for batch in part)
+        return Tasks(columns, made)
+
+    def together(self, messages: Tasks, partitions: int) -> Tasks:
+        assert all(message.to in range(partitions) for message in arrived(messages.batches()))
+        return Tasks(SCHEMA, shuffled(messages.batches(), self.tasks, self.rng))
+
+    def sum_by_item(self, numbers: Tasks) -> Tasks:
+        sums = self.collect(numbers).group_by("item").aggregate([("number", "sum")])
+        sums = sums.rename_columns(["item", "number"]).combine_chunks()
+        return Tasks(sums.schema, [[batch] for batch in sums.to_batches(max_chunksize=5)])
+
+    def collect(self, rows: Tasks) -> pa.Table:
+        return pa.Table.from_batches(rows.batches(), rows.columns)
+
+
+def query(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> Query[Tasks]:
+    """A release of a table of users and items."""
+    here = OneProcess(rng, tasks)
+    return Query(here, here.rows(table), job, PLAIN)
+
+
 def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> list[str | int]:
     """Sorted items, as the steps release them."""
-    size = max(1, -(-len(table) // tasks))
-    parts = [table.slice(first, size) for first in range(0, len(table), size)]
-    received = [
-        batch for part in parts for batch in SendRows(job)(iter(part.to_batches(max_chunksize=7)))
-    ]
-    now = shuffled(received, tasks, rng)
+    prepared = query(table, job, rng, tasks)
     if isinstance(job.plan.selection, Choice):
-        counted = pa.Table.from_batches(
-            [batch for part in now for batch in CountSizes(job)(iter(part))]
-        )
-        sizes = np.zeros(CLASSES, np.int64)
-        np.add.at(sizes, counted["class"].to_numpy(), counted["number"].to_numpy())
-        hints = estimate(
-            sizes, job.key, job.plan.selection.epsilon, job.plan.privacy.ids_per_person
-        )
-        job = replace(job, plan=job.plan.chosen(hints))
-    conversation = conversation_of(job.plan)
-    if conversation is None:
-        given = [batch for part in now for batch in Weigh(job)(iter(part))]
-        sums = pa.Table.from_batches(given).group_by("item").aggregate([("number", "sum")])
-        found = list(FlipCoins(job)(iter(sums.combine_chunks().to_batches())))
-    else:
-        for step in steps_of(job, job, conversation):
-            found = [batch for part in now for batch in step(iter(part))]
-            if not isinstance(step, Answer) or step.round_number + 1 < conversation.rounds:
-                now = shuffled(found, tasks, rng)
-    return sorted(item for batch in found for item in batch.column(0).to_pylist())
+        prepared = engine.chosen(prepared)
+    found: list[str | int] = engine.run(prepared).to_pylist()
+    return found
 
 
 def random_table(rng: np.random.Generator, kind: str, users: int = 300) -> pa.Table:

@@ -66,7 +66,9 @@ def release_on_spark(
         raise ParameterError("--engine spark reads FILE..., not --source and --query")
     import dpsu.spark
     from dpsu.cli.sources import files_read
-    from dpsu.engines.spark.query import failing_quietly, refuse_what_spark_cannot
+    from dpsu.clusters import in_parallel
+    from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+    from dpsu.engines.spark.query import failing_quietly
     from dpsu.engines.spark.reading import open_frame
     from dpsu.engines.spark.session import open_session
     from dpsu.inputs.reading import refuse_same_files
@@ -76,11 +78,11 @@ def release_on_spark(
     if "plan" in made:
         chosen = made["plan"]
     else:
-        made = made | {"mechanism": dpsu.spark.for_spark(made["mechanism"])}
+        made = made | {"mechanism": in_parallel(made["mechanism"])}
         chosen = dpsu.plan(**made)
     refuse_same_files(files_read(files, None, None), chosen.knowledge.paths)
     # Before Java starts: what a plan alone can get wrong.
-    refuse_what_spark_cannot(chosen)
+    refuse_what_clusters_cannot(chosen, "Spark")
     master, format_ = options.pop("master") or DEFAULT_MASTER, options.pop("format")
     settings = dict(_setting(text) for text in options.pop("spark_conf"))
     # About versions of pandas, which is not used; the caller restores what is shown.
