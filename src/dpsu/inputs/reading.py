@@ -210,7 +210,7 @@ def read_columns(
 ) -> Rows:
     """Rows of these columns, not tokenized."""
     keyed = Keyed(columns, key=key)
-    columns = _to_read(columns)
+    columns = to_read(columns)
     if isinstance(data, Query):
         return keyed.rows(data._tables(columns))
     paths = _paths(data)
@@ -237,7 +237,7 @@ def read_columns(
     return iterables.from_iterable(data, keyed, key)
 
 
-def _to_read(columns: Sequence[Column]) -> list[Column]:
+def to_read(columns: Sequence[Column]) -> list[Column]:
     """The columns that a table must have, each once; where each row is a person, none of users."""
     named = {column.name: column for column in reversed(columns)}
     if one_per_entry([column for column in columns if column.option == "user"]):
@@ -312,7 +312,7 @@ def refuse_by_names(
         from dpsu.text.tokenizing import tokenize_by
 
         tokenize_by(tokenizer)
-    keyed, columns = Keyed(columns), _to_read(columns)
+    keyed, columns = Keyed(columns), to_read(columns)
     if isinstance(data, Query):
         data._check_columns(columns)
         return
