@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+import dpsu
+from dpsu.clusters import release_on
 from dpsu.contributions.codecs import PLAIN
+from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster import engine
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.messages import SCHEMA, arrived, sent
+from dpsu.engines.cluster.reading import Reader, report_notes
+from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Job, failure
+from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import Choice
+from dpsu.randomness.keys import Key
+from dpsu.showing.progress import stages
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.
@@ -105,6 +113,42 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
         prepared = engine.chosen(prepared)
     found: list[str | int] = engine.run(prepared).to_pylist()
     return found
+
+
+@dataclass(frozen=True, repr=False)
+class OneProcessData:
+    """A table as the front door of the twin sees it."""
+
+    table: pa.Table
+    rng: random.Random
+    tasks: int = 3
+    partitions: int = 2
+    strict: bool = False
+    tally: Tally = field(default_factory=lambda: Tally(None))
+
+    def check(self, plan: dpsu.Plan) -> None:
+        Reader.of(self.table.slice(0, 0), plan)
+
+    def files(self) -> list[str]:
+        return []
+
+    def query(self, plan: dpsu.Plan, key: Key) -> Query[Tasks]:
+        reader, here = Reader.of(self.table.slice(0, 0), plan), OneProcess(self.rng, self.tasks)
+        cut = [pa.Table.from_batches(part) for part in here.rows(self.table).parts if part]
+        rows = Tasks(reader.schema()[0], [list(reader(self.tally, iter([part]))) for part in cut])
+        return reader.query(here, rows, plan, key, self.partitions)
+
+    def run(self, query: Query[Tasks]) -> pa.Array:
+        found = engine.run(query)
+        report_notes(query.job.plan, self.tally.lost, self.strict)
+        return found
+
+
+def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Release:
+    """A release by the one-process twin, by way of the front door that all clusters share."""
+    refuse_what_clusters_cannot(plan, "the twin")
+    data = OneProcessData(table, random.Random(1), **options)
+    return release_on(data, plan, plan, Spending.of(None), stages(None))
 
 
 def random_table(rng: np.random.Generator, kind: str, users: int = 300) -> pa.Table:

@@ -89,7 +89,7 @@ class Reader:
             keyed.columns_of(self.declared)
             for batch in self._ids(keyed, table):
                 complete = pc.and_(batch.column(0).is_valid(), batch.column(1).is_valid())
-                if not pc.all(complete).as_py():
+                if not pc.all(complete, min_count=0).as_py():
                     tally.lose(f"some rows have no {user!r} or no {item!r}")
                 if pc.any(complete).as_py():
                     tally.lose(COMPLETE)

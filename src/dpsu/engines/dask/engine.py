@@ -2,8 +2,9 @@
 
 A table is a list of tasks that have not run, each of which makes batches of Arrow rows. All of a
 release is one graph, which runs where the caller's Dask runs: in threads, in processes, or on a
-cluster. Workers log tasks that raise, some versions of Dask with their arguments, which are private.
-So no task of ours raises: it returns why it failed, later tasks pass that on, and `collect` raises.
+cluster. Workers log tasks that raise, in some versions with their arguments, which are private. So
+no step raises in a task of ours: the task returns why it failed, later ones pass that on, and
+`collect` raises it.
 """
 
 from __future__ import annotations
@@ -143,11 +144,10 @@ def _part(split: list[Part], to: int) -> Part:
 
 def _gathered(parts: Iterable[Part]) -> Part:
     parts = list(parts)
-    return Part(
-        tuple(batch for part in parts for batch in part.batches),
-        next((part.failure for part in parts if part.failure), ""),
-        frozenset[str]().union(*(part.notes for part in parts)),
-    )
+    why = next((part.failure for part in parts if part.failure), "")
+    # Where something failed, the rest is not the result of anything.
+    batches = () if why else tuple(batch for part in parts for batch in part.batches)
+    return Part(batches, why, frozenset[str]().union(*(part.notes for part in parts)))
 
 
 def _goes_to(messages: pa.RecordBatch) -> NDArray[np.int64]:
