@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.inputs.columns import Items, Users, named_by
+from dpsu.clusters import in_parallel, release_on
+from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag
-from dpsu.pipeline import carry_out
 from dpsu.plans.counts import Counts
-from dpsu.plans.mechanisms import Auto, Mechanism
-from dpsu.plans.mechanisms.auto import PARALLEL
+from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import mechanism_of
 from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.series.once import keeper_of
@@ -163,33 +161,19 @@ def release(
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
-    from dpsu.engines.spark.cluster import Cluster
+    from dpsu.engines.cluster.running import checked_partitions
+    from dpsu.engines.spark.query import SparkData
 
     spending = Spending.of(ledger, may_be_named=True)
     flag("strict", strict)
     shown = stages(progress)
-    if plan is None:
-        mechanism = for_spark(mechanism)
     approved = planned(
-        plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
-        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+        plan, epsilon=epsilon, delta=delta,
+        mechanism=in_parallel(mechanism) if plan is None else mechanism,
+        user=user, item=item, counts=counts, public_items=public_items, prior=prior,
+        insecure_seed=insecure_seed,
     )  # fmt: skip
-    kept = keeper_of(spending, approved)
-    with shown as report:
-        cluster = Cluster(approved, df, report, strict=strict, partitions=partitions)
-        released = kept.stored()
-        if released is None:
-            # Names and types are in the schema: what they rule out costs nothing, ledger or not.
-            with named_by(plan):
-                cluster.check()
-            released = carry_out(
-                approved, check=lambda: None, run=kept.keeping(cluster.run), spending=spending,
-                report=report, begin=kept.begin,
-            )  # fmt: skip
+    data = SparkData(df, strict, checked_partitions(partitions))
+    data.refuse(approved)
+    released = release_on(data, plan, approved, spending, shown)
     return SparkRelease(released, df.sparkSession)
-
-
-def for_spark(given: str | Mechanism | None) -> Mechanism:
-    """The mechanism that was typed, or the default; auto has no candidate that cannot run here."""
-    made = mechanism_of(given)
-    return replace(made, among=PARALLEL) if isinstance(made, Auto) else made

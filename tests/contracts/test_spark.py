@@ -1,4 +1,4 @@
-"""The contract of mechanisms on Spark itself; its one-process twin is tried with all of them."""
+"""What only Spark owes, beside the contract of all engines (`test_engines`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PARALLEL = [
-    pytest.param(assertions.small(kind), id=name)
-    for name, kind in MECHANISMS.items()
-    if kind.parallel
-]
 SEQUENTIAL = [
     pytest.param(assertions.usual(kind), id=name)
     for name, kind in MECHANISMS.items()
@@ -28,10 +23,9 @@ SEQUENTIAL = [
 ]
 
 
-@pytest.mark.parametrize("mechanism", PARALLEL)
-def test_spark_gives_the_same_release(spark: SparkSession, mechanism: Mechanism) -> None:
-    table = assertions.data_of(mechanism)
-    plan = dpsu.Plan.from_json(assertions.plan_of(mechanism).to_json())
+def test_released_items_are_a_frame(spark: SparkSession) -> None:
+    table = assertions.data_of(dpsu.Sips())
+    plan = dpsu.Plan.from_json(assertions.plan_of(dpsu.Sips(rounds=2)).to_json())
     found = dpsu.spark.release(spark.createDataFrame(table), plan, partitions=2)
     assert found.released == dpsu.release(table, plan)
     assert found.released.plan_hash == plan.hash

@@ -17,6 +17,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
+from dpsu.engines.cluster.engine import Query
 from dpsu.engines.spark import query as engine
 from dpsu.randomness.keys import Key
 from tests.support import clusters, flat
@@ -57,7 +58,7 @@ def explained(frame: DataFrame, mode: str = "simple") -> str:
     return out.getvalue()
 
 
-def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> engine.ReleaseQuery:
+def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> Query[DataFrame]:
     plan = flat.plan(epsilon=1, delta=1e-3, mechanism=mechanism, **options)
     return engine.query(rows, plan, key, partitions=3)
 

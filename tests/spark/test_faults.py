@@ -15,6 +15,7 @@ import pytest
 
 import dpsu
 import dpsu.spark
+from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.spark import query as engine
 from tests.spark import flaky
@@ -68,7 +69,7 @@ def test_a_task_of_every_stage_dies_on_the_way(
         attempts.append(step)
         return flaky.Flaky(Guarded(step), killed=killed)
 
-    monkeypatch.setattr(engine, "Guarded", made)
+    monkeypatch.setattr(cluster, "Guarded", made)
     assert flat.spark_release(df, partitions=2, **given).released.items == expected
     assert len(attempts) >= 3
     assert len(expected) > 3

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpsu.engines.cluster.conversations import conversation_of
-from dpsu.engines.cluster.messages import arrived, sent
-from dpsu.engines.cluster.ngrams import ClusterTexts, FlipGrams, WeighGrams
-from dpsu.engines.cluster.rounds import Answer, steps_of
-from dpsu.engines.cluster.steps import CountSizes, FlipCoins, Job, Weigh
-from dpsu.engines.cluster.texts import portable, sender
-from dpsu.engines.estimates import CLASSES, estimate
-from dpsu.engines.local_texts import all_lengths
+import dpsu
+from dpsu.clusters import release_on
+from dpsu.contributions.codecs import PLAIN
+from dpsu.contributions.pairs import Tally
+from dpsu.engines.cluster import engine
+from dpsu.engines.cluster.engine import Query, Step
+from dpsu.engines.cluster.messages import SCHEMA, arrived, sent
+from dpsu.engines.cluster.reading import Reader, report_notes
+from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+from dpsu.engines.cluster.steps import Job, failure
+from dpsu.engines.cluster.texts import portable
+from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import Choice
-from dpsu.rounds.ngrams import NGramRounds
+from dpsu.randomness.keys import Key
+from dpsu.showing.progress import stages
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.
@@ -51,57 +56,100 @@ def shuffled(batches: Iterable[pa.RecordBatch], tasks: int, rng: random.Random) 
     return [list(sent(part)) for part in parts]
 
 
-def _sums(given: Batches) -> Batches:
-    """Sums by item, in small batches."""
-    sums = pa.Table.from_batches(given).group_by("item").aggregate([("number", "sum")])
-    batches: Batches = sums.combine_chunks().to_batches(max_chunksize=13)
-    return batches
+@dataclass(frozen=True, repr=False)
+class Tasks:
+    """A table in parts: the batches of each task."""
+
+    columns: pa.Schema
+    parts: list[Batches]
+
+    def batches(self) -> Batches:
+        return [batch for part in self.parts for batch in part]
+
+
+@dataclass(frozen=True, repr=False)
+class OneProcess:
+    """An engine without machines, processes or threads: one task after the other."""
+
+    rng: random.Random
+    tasks: int = 3
+
+    def rows(self, table: pa.Table) -> Tasks:
+        """Rows in as many tasks."""
+        size = max(1, -(-len(table) // self.tasks))
+        parts = [table.slice(first, size) for first in range(0, len(table), size)]
+        return Tasks(table.schema, [part.to_batches(max_chunksize=7) for part in parts])
+
+    def map_batches(self, rows: Tasks, step: Step, columns: pa.Schema) -> Tasks:
+        try:
+            made = [list(step(iter(part))) for part in rows.parts]
+        except RuntimeError as error:
+            raise failure("the twin", str(error), "?") from None
+        assert all(batch.schema.equals(columns) for part in made for batch in part)
+        return Tasks(columns, made)
+
+    def together(self, messages: Tasks, partitions: int) -> Tasks:
+        assert all(message.to in range(partitions) for message in arrived(messages.batches()))
+        return Tasks(SCHEMA, shuffled(messages.batches(), self.tasks, self.rng))
+
+    def sum_by_item(self, numbers: Tasks) -> Tasks:
+        sums = self.collect(numbers).group_by("item").aggregate([("number", "sum")])
+        sums = sums.rename_columns(["item", "number"]).combine_chunks()
+        return Tasks(sums.schema, [[batch] for batch in sums.to_batches(max_chunksize=5)])
+
+    def collect(self, rows: Tasks) -> pa.Table:
+        return pa.Table.from_batches(rows.batches(), rows.columns)
+
+
+def query(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> Query[Tasks]:
+    """A release of a table of users and items."""
+    here = OneProcess(rng, tasks)
+    return Query(here, here.rows(table), job, PLAIN, portable(job.plan))
 
 
 def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> list[str | int]:
     """Sorted items, as the steps release them."""
-    size = max(1, -(-len(table) // tasks))
-    parts = [table.slice(first, size) for first in range(0, len(table), size)]
-    send = sender(job, portable(job.plan))
-
-    def sent_to_users() -> list[Batches]:
-        received = [
-            batch for part in parts for batch in send(iter(part.to_batches(max_chunksize=7)))
-        ]
-        return shuffled(received, tasks, rng)
-
-    if isinstance(job.plan.selection, NGramRounds):
-
-        def ask(weigh: WeighGrams, flip: FlipGrams) -> pa.Table:
-            given = [batch for part in sent_to_users() for batch in weigh(iter(part))]
-            return pa.Table.from_batches(flip(iter(_sums(given))))
-
-        engine = ClusterTexts(job, ask)
-        found_grams: list[str | int] = all_lengths(
-            job.plan.selection.run(engine, job.key)
-        ).to_pylist()
-        return found_grams
-    now = sent_to_users()
+    prepared = query(table, job, rng, tasks)
     if isinstance(job.plan.selection, Choice):
-        counted = pa.Table.from_batches(
-            [batch for part in now for batch in CountSizes(job)(iter(part))]
-        )
-        sizes = np.zeros(CLASSES, np.int64)
-        np.add.at(sizes, counted["class"].to_numpy(), counted["number"].to_numpy())
-        hints = estimate(
-            sizes, job.key, job.plan.selection.epsilon, job.plan.privacy.ids_per_person
-        )
-        job = replace(job, plan=job.plan.chosen(hints))
-    conversation = conversation_of(job.plan)
-    if conversation is None:
-        given = [batch for part in now for batch in Weigh(job)(iter(part))]
-        found = list(FlipCoins(job)(iter(_sums(given))))
-    else:
-        for step in steps_of(job, job, conversation):
-            found = [batch for part in now for batch in step(iter(part))]
-            if not isinstance(step, Answer) or step.round_number + 1 < conversation.rounds:
-                now = shuffled(found, tasks, rng)
-    return sorted(item for batch in found for item in batch.column(0).to_pylist())
+        prepared = engine.chosen(prepared)
+    found: list[str | int] = engine.run(prepared).to_pylist()
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class OneProcessData:
+    """A table as the front door of the twin sees it."""
+
+    table: pa.Table
+    rng: random.Random
+    tasks: int = 3
+    partitions: int = 2
+    strict: bool = False
+    tally: Tally = field(default_factory=lambda: Tally(None))
+
+    def check(self, plan: dpsu.Plan) -> None:
+        Reader.of(self.table.slice(0, 0), plan)
+
+    def files(self) -> list[str]:
+        return []
+
+    def query(self, plan: dpsu.Plan, key: Key) -> Query[Tasks]:
+        reader, here = Reader.of(self.table.slice(0, 0), plan), OneProcess(self.rng, self.tasks)
+        cut = [pa.Table.from_batches(part) for part in here.rows(self.table).parts if part]
+        rows = Tasks(reader.schema()[0], [list(reader(self.tally, iter([part]))) for part in cut])
+        return reader.query(here, rows, plan, key, self.partitions)
+
+    def run(self, query: Query[Tasks]) -> pa.Array:
+        found = engine.run(query)
+        report_notes(query.job.plan, self.tally.lost, self.strict)
+        return found
+
+
+def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Release:
+    """A release by the one-process twin, by way of the front door that all clusters share."""
+    refuse_what_clusters_cannot(plan, "the twin")
+    data = OneProcessData(table, random.Random(1), **options)
+    return release_on(data, plan, plan, Spending.of(None), stages(None))
 
 
 def random_texts(rng: np.random.Generator, texts: int = 400) -> pa.Table:

@@ -68,13 +68,14 @@ def release_on_spark(
     """Open a session, release, and close it whatever happens."""
     import dpsu.spark
     from dpsu.cli.sources import files_read
+    from dpsu.clusters import in_parallel
     from dpsu.inputs.reading import refuse_same_files
     from dpsu.series.once import keeper_of
 
     if "plan" in made:
         chosen = made["plan"]
     else:
-        made = made | {"mechanism": dpsu.spark.for_spark(made["mechanism"])}
+        made = made | {"mechanism": in_parallel(made["mechanism"])}
         chosen = dpsu.plan(**made)
     refuse_same_files(files_read(files, None, None), chosen.knowledge.paths)
     # What was released under this name needs no session.

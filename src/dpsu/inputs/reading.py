@@ -254,7 +254,7 @@ def read_columns(
     keyed = Keyed(columns, key=key) if melted is None else melted
     # A row of the table leads to so many rows of a user and an item.
     kinds = 1 if melted is None else len(melted)
-    columns = _to_read(columns)
+    columns = to_read(columns)
     if isinstance(data, Query):
         return keyed.rows(data._tables(columns))
     paths = _paths(data)
@@ -283,7 +283,7 @@ def read_columns(
     return iterables.from_iterable(data, keyed, key)
 
 
-def _to_read(columns: Sequence[Column]) -> list[Column]:
+def to_read(columns: Sequence[Column]) -> list[Column]:
     """The columns that a table must have, each once; where each row is a person, none of users."""
     named = {column.name: column for column in reversed(columns)}
     if one_per_entry([column for column in columns if column.option == "user"]):
@@ -380,7 +380,7 @@ def refuse_by_names(
         from dpsu.text.tokenizing import tokenize_by
 
         tokenize_by(tokenizer)
-    keyed, columns = Keyed(columns), _to_read(columns)
+    keyed, columns = Keyed(columns), to_read(columns)
     if isinstance(data, Query):
         data._check_columns(columns)
         return

@@ -29,12 +29,13 @@ def engine_for(
 ) -> Engine:
     """What checks names and types without reading a row, and what reads and finds items."""
     if type(data).__module__.partition(".")[0] == "pyspark":
-        from dpsu.engines.spark.cluster import Cluster
+        from dpsu.engines.cluster.running import Cluster, checked_partitions
+        from dpsu.engines.spark.query import SparkData
 
         _refuse("Spark", "for one machine", format=format, memory_limit=memory_limit)
-        cluster = Cluster(
-            plan, data, report, strict=strict, partitions=partitions, attendance=attendance
-        )
+        there = SparkData(data, strict, checked_partitions(partitions), attendance)
+        there.refuse(plan)
+        cluster = Cluster(plan, there, report)
         return cluster.check, cluster.run
     from dpsu.engines.local import OneMachine
     from dpsu.inputs.reading import Source

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids, numbers
 
-# The columns of a table of messages, as SQL and as Arrow declare them.
-COLUMNS = "to int, kind string, sender int, data binary"
+# The columns of a table of messages.
 SCHEMA = pa.schema(
     [("to", pa.int32()), ("kind", pa.string()), ("sender", pa.int32()), ("data", pa.binary())]
 )

@@ -14,6 +14,7 @@ integers: their sums over partitions are the sums over all users. Mechanisms in 
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from dpsu.contributions.pairs import Block, Pairs
 from dpsu.engines import local
 from dpsu.engines.cluster.messages import LOST, ROWS, Message, arrived, ids_of, pack, sent, unpack
 from dpsu.engines.estimates import histogram
-from dpsu.errors import DataError, DpsuError
+from dpsu.errors import DataError, DpsuError, ResourceError
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.plans.plan import Plan
 from dpsu.randomness.coins import flip_coins
@@ -81,7 +82,7 @@ class Guarded:
 
     def __call__(self, batches: Batches) -> Batches:
         """Run the step on one thread: there is a worker for every core."""
-        threads.WORKERS = 1
+        before, threads.WORKERS = threads.WORKERS, 1
         failure = ""
         try:
             yield from self.step(batches)
@@ -95,9 +96,28 @@ class Guarded:
             failure = (
                 f"unexpected {type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
             )
+        finally:
+            # The process may be one that goes on to other things.
+            threads.WORKERS = before
         # Raised outside of the handler, this error does not carry the first one as its context.
         if failure:
             raise RuntimeError(FAILED + failure)
+
+
+def failure(engine: str, message: str, otherwise: str) -> DpsuError:
+    """What to raise for a job that failed, by the text of its error, which may quote cells.
+
+    Only what :class:`Guarded` wrote into it is passed on; `otherwise` names any other failure.
+    """
+    ours = re.search(re.escape(FAILED) + r"(?:(\w+): )?([^\n]*)", message)
+    if ours is None or ours.group(1) is None:
+        where = otherwise if ours is None else ours.group(2)
+        return DataError(
+            f"{engine} could not finish the job ({where}); nothing was released. Logs of the "
+            "cluster say more, and may quote private values"
+        )
+    kind = ResourceError if ours.group(1) == "ResourceError" else DataError
+    return kind(ours.group(2).strip())
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,9 +9,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from dpsu.engines.cluster.corpora import SendCorpus
 from dpsu.engines.cluster.messages import CENSUS
 from dpsu.engines.cluster.rounds import Ask
 from dpsu.engines.cluster.steps import Weigh
+from dpsu.engines.cluster.texts import SendTexts
+from dpsu.engines.spark import texts
+from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -19,19 +23,49 @@ if TYPE_CHECKING:
 INT64_BYTES = 8
 
 
-def observed(frame: DataFrame, step: Any, users: Observation | None) -> DataFrame:
-    """What a step made; `users` observes the number of users if it is the step that tells it."""
-    from pyspark.sql import functions as f
+class Watch:
+    """What Spark observes of rows, or texts, and users while a query runs, each of them once."""
 
-    number = _number_of_users(step) if users is not None else None
-    if users is None or number is None:
-        return frame
-    # A partition without users says nothing, and so may all of them.
-    return frame.observe(users, f.coalesce(f.sum(number), f.lit(0)).alias("users"))
+    def __init__(self, plan: Plan) -> None:
+        from pyspark.sql import Observation
+
+        self._plan, self._rows, self._users = plan, Observation(), Observation()
+        self._told: set[str] = set()
+
+    def of_rows(self, rows: DataFrame) -> DataFrame:
+        """The same rows; those that are not complete are counted while they are read."""
+        from pyspark.sql import functions as f
+
+        incomplete = f.col("user").isNull() | f.col("item").isNull()
+        return rows.observe(
+            self._rows, f.count_if(incomplete).alias("missing"), f.count(f.lit(1)).alias("rows")
+        )
+
+    def of_step(self, made: DataFrame, step: Any) -> DataFrame:
+        """What a step made; what it tells of texts or users is observed."""
+        from pyspark.sql import functions as f
+
+        inner = getattr(step, "step", step)
+        if isinstance(inner, (SendTexts, SendCorpus)) and self._first("texts"):
+            return texts.observed(made, self._plan, self._rows)
+        number = _number_of_users(inner)
+        if number is None or not self._first("users"):
+            return made
+        # A partition without users says nothing, and so may all of them.
+        return made.observe(self._users, f.coalesce(f.sum(number), f.lit(0)).alias("users"))
+
+    def seen(self) -> dict[str, int]:
+        """What was observed while the query ran, or nothing; PRIVATE."""
+        return _seen(self._rows) | (_seen(self._users) if "users" in self._told else {})
+
+    def _first(self, what: str) -> bool:
+        first = what not in self._told
+        self._told.add(what)
+        return first
 
 
-def seen(observation: Observation) -> dict[str, int]:
-    """What was observed while a query ran, or nothing; PRIVATE."""
+def _seen(observation: Observation) -> dict[str, int]:
+    """What was observed, or nothing; PRIVATE."""
     # Spark takes steps out of its plan once it sees that no rows come to them, and forgets what
     # was observed there.
     with suppress(Exception):

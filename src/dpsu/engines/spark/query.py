@@ -1,4 +1,4 @@
-"""Spark: the steps of a release as a query over DataFrames, and nothing else.
+"""Spark: the primitives of a release over DataFrames, and nothing else.
 
 Only `mapInArrow`, shuffles and sums are asked of Spark, so that the same code runs in a session of
 one's own and over Spark Connect. A release is one query. A mechanism of R rounds has 2 R shuffles:
@@ -10,7 +10,6 @@ shows their names only.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,47 +17,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
+from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.ids import INTEGERS
 from dpsu.contributions.pairs import question_users
-from dpsu.engines.cluster.conversations import conversation_of
-from dpsu.engines.cluster.messages import COLUMNS
-from dpsu.engines.cluster.ngrams import FlipGrams, WeighGrams
-from dpsu.engines.cluster.rounds import steps_of
-from dpsu.engines.cluster.steps import (
-    FAILED,
-    AddNoise,
-    Count,
-    CountSizes,
-    FlipCoins,
-    Guarded,
-    Job,
-    Weigh,
-)
-from dpsu.engines.cluster.texts import portable, sender, without_function
-from dpsu.engines.estimates import CLASSES, estimate
+from dpsu.engines.cluster import engine as cluster
+from dpsu.engines.cluster.engine import Query, Step
+from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+from dpsu.engines.cluster.steps import Job, failure
+from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.engines.spark import census, texts
 from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
-from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, warn
-from dpsu.inputs.columns import ONE_PER_ENTRY, pick
+from dpsu.errors import DataError, DpsuError, ParameterError, warn
+from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import wanted
-from dpsu.inputs.values import Values
-from dpsu.plans.mechanisms import Auto, Choice
-from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
-from dpsu.rounds.ngrams import NGramRounds
-from dpsu.text.spec import Tokenizer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 
@@ -72,94 +53,44 @@ CLEAN_UP = (
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled",
     "spark.sql.shuffleDependency.fileCleanup.enabled",
 )
+# The types that steps have, as SQL declares them.
+SQL_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 # What was observed if Spark observed nothing.
 NO_ROWS = {"missing": 0, "rows": 0, "users": 0}
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @dataclass(frozen=True, repr=False)
-class ReleaseQuery:
-    """A release as a query that has not run: rows in, released items out."""
+class SparkEngine:
+    """The primitives of a release, over DataFrames."""
 
-    rows: DataFrame
-    job: Job
-    codec: Codec
-    tokenizer: Tokenizer | None = None
+    session: SparkSession
+    watch: census.Watch | None = None
 
-    def items(
-        self, missing: Observation | None = None, users: Observation | None = None
-    ) -> DataFrame:
-        """The released items, in no order.
+    def map_batches(self, rows: DataFrame, step: Step, columns: pa.Schema) -> DataFrame:
+        """Map batches by a function that workers run on Arrow."""
+        declared = ", ".join(f"{field.name} {SQL_TYPES[field.type]}" for field in columns)
+        made = failing_quietly(lambda: rows.mapInArrow(step, declared))
+        return made if self.watch is None else self.watch.of_step(made, step)
 
-        `missing` observes how many rows are not complete, and `users` how many users there are.
-        """
-        conversation, item = conversation_of(self.job.plan), self._item
-        frame = self._rows_by_user(missing)
-        if conversation is None:
-            weigh = Weigh(self.job)
-            given = census.observed(_step(frame, weigh, f"{item}, number bigint"), weigh, users)
-            return _step(_summed(given), FlipCoins(self._lean), item)
-        *before, last = steps_of(self.job, self._lean, conversation)
-        for step in before:
-            told = census.observed(_step(frame, step, COLUMNS), step, users)
-            frame = self._shuffled(told)
-        return _step(frame, last, item)
-
-    def grams(
-        self, weigh: WeighGrams, flip: FlipGrams, missing: Observation | None = None
-    ) -> DataFrame:
-        """Grams of one length: what is released, and what the driver asks of others. PRIVATE."""
-        gram = "item bigint" if pa.types.is_integer(weigh.job.item_type) else "item string"
-        given = _step(self._rows_by_user(missing), weigh, f"{gram}, number bigint")
-        return _step(_summed(given), flip, f"{gram}, number bigint")
-
-    def set_sizes(self) -> DataFrame:
-        """How many users have sets of each class of sizes, partition by partition. PRIVATE."""
-        counted = "class bigint, number bigint"
-        return _step(self._rows_by_user(), CountSizes(self.job), counted)
-
-    def counts(self, released: pa.Array) -> DataFrame:
-        """Noisy numbers of users of released items, in no order."""
-        from pyspark.sql import functions as f
-
-        counted = f"{self._item}, number bigint"
-        held = _step(self._rows_by_user(), Count(self._lean, released), counted)
-        session = self.rows.sparkSession
-        all_items = session.createDataFrame(pa.table({"item": released.cast(self.job.item_type)}))
-        joined = all_items.join(_summed(held), "item", "left")
-        number = f.coalesce(f.col("number"), f.lit(0).cast("bigint")).alias("number")
-        return _step(joined.select("item", number), AddNoise(self._lean), counted)
-
-    @property
-    def _item(self) -> str:
-        return "item bigint" if pa.types.is_integer(self.job.item_type) else "item string"
-
-    @property
-    def _lean(self) -> Job:
-        return replace(self.job, prior=None, public=None)
-
-    def _rows_by_user(self, missing: Observation | None = None) -> DataFrame:
-        from pyspark.sql import functions as f
-
-        rows, send = self.rows, sender(self._lean, self.tokenizer)
-        if self.tokenizer is not None:
-            told = _step(rows, send, COLUMNS)
-            if missing is not None:
-                told = texts.observed(told, self.job.plan, missing)
-            return self._shuffled(told)
-        if missing is not None:
-            incomplete = f.col("user").isNull() | f.col("item").isNull()
-            rows = rows.observe(
-                missing, f.count_if(incomplete).alias("missing"), f.count(f.lit(1)).alias("rows")
-            )
-        return self._shuffled(_step(rows, send, COLUMNS))
-
-    def _shuffled(self, frame: DataFrame) -> DataFrame:
-        """Bring the messages to each partition together."""
-        if hasattr(frame, "repartitionById"):
-            return frame.repartitionById(self.job.partitions, "to")
+    def together(self, messages: DataFrame, partitions: int) -> DataFrame:
+        """Shuffle messages to their partitions."""
+        if hasattr(messages, "repartitionById"):
+            return messages.repartitionById(partitions, "to")
         # Before Spark 4.1, our partitions are hashed to those of Spark: some get two and some none.
-        return frame.repartition(self.job.partitions, "to")
+        return messages.repartition(partitions, "to")
+
+    def sum_by_item(self, numbers: DataFrame) -> DataFrame:
+        """Sum by a query of Spark."""
+        from pyspark.sql import functions as f
+
+        return numbers.groupBy("item").agg(f.sum("number").alias("number"))
+
+    def collect(self, rows: DataFrame) -> pa.Table:
+        """Run the query."""
+        with _cleaned_up(self.session):
+            # A frame keeps the settings under which it was made, so one is made under these.
+            return failing_quietly(lambda: rows.select("*").toArrow())
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +152,7 @@ def query(
     strict: bool = False,
     partitions: int | None = None,
     attendance: Attendance | None = None,
-) -> ReleaseQuery:
+) -> Query[DataFrame]:
     """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
     refuse_what_spark_cannot(plan)
     keyed = rows_of(frame, plan, public)
@@ -233,52 +164,21 @@ def query(
     # Public data travel once, beside the plan.
     lean = without_function(plan.with_knowledge(PublicData()))
     job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, attendance)
-    return ReleaseQuery(rows, job, keyed.codec, portable(plan))
+    engine = SparkEngine(frame.sparkSession)
+    return Query(engine, rows, job, keyed.codec, portable(plan))
 
 
-def chosen(query: ReleaseQuery) -> ReleaseQuery:
-    """The same query by the plan that an estimate of set sizes chooses, in a job of its own."""
-    job = query.job
-    assert isinstance(job.plan.selection, Choice)
-    table = _collected(query, query.set_sizes)
-    counted = np.zeros(CLASSES, np.int64)
-    np.add.at(counted, table["class"].to_numpy(), table["number"].to_numpy())
-    ids = job.plan.privacy.ids_per_person
-    hints = estimate(counted, job.key, job.plan.selection.epsilon, ids)
-    return replace(query, job=replace(job, plan=job.plan.chosen(hints)))
-
-
-def run(query: ReleaseQuery) -> pa.Array:
-    """Released items, sorted, in the type of the private items."""
-    from pyspark.sql import Observation
-
-    job, missing, users = query.job, Observation(), Observation()
-    if isinstance(job.plan.selection, NGramRounds):
-        return texts.run_by_length(
-            query._lean, lambda *asked: _collected(query, lambda: query.grams(*asked))
-        )
-    table = _collected(query, lambda: query.items(missing, users))
-    type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
-    found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
+def run(query: Query[DataFrame]) -> pa.Array:
+    """Released items, sorted; warns of what was left out, as the local engine does."""
+    watch = census.Watch(query.job.plan)
+    rows = query.rows if query.tokenizer is not None else watch.of_rows(query.rows)
+    session = query.rows.sparkSession
+    found = cluster.run(replace(query, rows=rows, engine=SparkEngine(session, watch)))
     if query.tokenizer is None:
-        _warn(job, NO_ROWS | census.seen(missing) | census.seen(users))
+        _warn(query.job, NO_ROWS | watch.seen())
     else:
-        texts.warn_of(job, census.seen(missing))
-    if job.public is not None:
-        found = pa.concat_arrays([found, job.public.added(found.type)])
-    return found.take(pc.sort_indices(found))
-
-
-def count(query: ReleaseQuery, released: pa.Array) -> pa.Array:
-    """Noisy numbers of users of the released items, in their order."""
-    table = _collected(query, lambda: query.counts(released))
-    at = pc.index_in(released, value_set=table["item"].cast(released.type).combine_chunks())
-    return table["number"].combine_chunks().take(at)
-
-
-def _collected(query: ReleaseQuery, make: Callable[[], DataFrame]) -> pa.Table:
-    with _cleaned_up(query.rows.sparkSession):
-        return failing_quietly(lambda: make().toArrow())
+        texts.warn_of(query.job, watch.seen())
+    return found
 
 
 def refuse_other_objects(frame: Any) -> None:
@@ -290,28 +190,44 @@ def refuse_other_objects(frame: Any) -> None:
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
-    """Refuse what only one machine can do: users in an order, and values of columns."""
-    if plan.user.names == (ONE_PER_ENTRY,):
-        raise ParameterError(
-            f"user={ONE_PER_ENTRY!r} is for one machine: Spark may compute rows again, in another "
-            "order, so that they have no ids; give a column of users"
-        )
-    if isinstance(plan.item, Values):
-        raise ParameterError(
-            "values of many columns are for one machine, not for Spark; give a column of items"
-        )
-    if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
-        raise ParameterError(
-            "this plan may come to a mechanism that cannot run on Spark; plan it with "
-            "mechanism=dpsu.Auto(among='parallel')"
-        )
-    if not plan.mechanism.parallel:
-        raise ParameterError(
-            f"{plan.name} cannot run on Spark: its users act one after the other, each "
-            "knowing what those before it gave; choose sieve, which releases most of the "
-            "mechanisms that run in parallel"
-        )
+    """Refuse what no cluster can run, and tokenizers that cannot be sent to workers."""
+    refuse_what_clusters_cannot(plan, "Spark", texts=True)
     texts.refuse_tokenizer(plan)
+
+
+@dataclass(frozen=True, repr=False)
+class SparkData:
+    """A DataFrame as the front door sees it."""
+
+    frame: DataFrame
+    strict: bool = False
+    partitions: int | None = None
+    attendance: Attendance | None = None
+
+    def refuse(self, plan: Plan) -> None:
+        """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
+        refuse_what_spark_cannot(plan)
+        refuse_other_objects(self.frame)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what the schema shows to be wrong."""
+        rows_of(self.frame, plan, plan.knowledge.public_items)
+
+    def files(self) -> list[str]:
+        """Files that the frame reads."""
+        return files_of(self.frame)
+
+    def query(self, plan: Plan, key: Key) -> Query[DataFrame]:
+        """A release that has not run."""
+        known = plan.knowledge
+        return query(
+            self.frame, plan, key, prior=known.prior, public=known.public_items,
+            strict=self.strict, partitions=self.partitions, attendance=self.attendance,
+        )  # fmt: skip
+
+    def run(self, query: Query[DataFrame]) -> pa.Array:
+        """Released items."""
+        return run(query)
 
 
 def files_of(frame: DataFrame) -> list[str]:
@@ -335,28 +251,7 @@ def failing_quietly(act: Callable[[], T]) -> T:
     except Exception as error:
         message = str(error)
         condition = str(getattr(error, "getCondition", lambda: None)() or type(error).__name__)
-    ours = re.search(re.escape(FAILED) + r"(\w+): ([^\n]*)", message)
-    if ours is None:
-        unexpected = re.search(re.escape(FAILED) + r"([^\n]*)", message)
-        where = unexpected.group(1) if unexpected else condition
-        raise DataError(
-            f"Spark could not finish the job ({where}); nothing was released. Logs of the cluster "
-            "say more, and may quote private values"
-        )
-    kind = ResourceError if ours.group(1) == "ResourceError" else DataError
-    raise kind(ours.group(2).strip())
-
-
-def _step(frame: DataFrame, step: Any, columns: str) -> DataFrame:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-        return frame.mapInArrow(Guarded(step), columns)
-
-
-def _summed(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    return frame.groupBy("item").agg(f.sum("number").alias("number"))
+    raise failure("Spark", message, condition)
 
 
 @contextmanager

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 
 from dpsu.contributions.pairs import Tally, report_lost, report_nothing
 from dpsu.engines.cluster.corpora import reasons
 from dpsu.engines.cluster.messages import LOST, ROWS
-from dpsu.engines.cluster.ngrams import ClusterTexts, FlipGrams, WeighGrams
 from dpsu.engines.cluster.steps import Job
 from dpsu.engines.cluster.texts import nothing, portable
-from dpsu.engines.local_texts import all_lengths
-from dpsu.engines.spark import census
 from dpsu.errors import ParameterError
 from dpsu.plans.plan import Plan
-from dpsu.rounds.ngrams import NGramRounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
@@ -67,22 +61,6 @@ def observed(messages: DataFrame, plan: Plan, seen: Observation) -> DataFrame:
         for at, _ in enumerate(reasons(plan))
     ]
     return messages.observe(seen, f.count_if(kind == ROWS).alias("rows"), *each)
-
-
-def run_by_length(job: Job, ask: Callable[..., pa.Table]) -> pa.Array:
-    """Released n-grams of all lengths, sorted; `ask` runs one query for two steps."""
-    from pyspark.sql import Observation
-
-    rounds, seen = job.plan.selection, Observation()
-    assert isinstance(rounds, NGramRounds)
-
-    def ask_cluster(weigh: WeighGrams, flip: FlipGrams) -> pa.Table:
-        # Every query reads all texts; what is left out is the same, and told once.
-        return ask(weigh, flip, seen if weigh.round_number == 1 else None)
-
-    found = all_lengths(rounds.run(ClusterTexts(job, ask_cluster), job.key))
-    warn_of(job, census.seen(seen))
-    return found
 
 
 def warn_of(job: Job, seen: dict[str, Any]) -> None:

@@ -16,7 +16,9 @@ import dpsu
 from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
+from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
+from dpsu.engines.cluster import engine
 from dpsu.engines.cluster.conversations import conversation_of
 from dpsu.engines.cluster.messages import (
     FOUND,
@@ -29,10 +31,10 @@ from dpsu.engines.cluster.messages import (
     sent,
     unpack,
 )
+from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.rounds import Answer, Ask, steps_of
-from dpsu.engines.cluster.steps import FAILED, AddNoise, Count, Guarded, Job, SendRows
+from dpsu.engines.cluster.steps import FAILED, Guarded, Job, SendRows, failure
 from dpsu.engines.local_rounds import LocalRounds
-from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.inputs import public
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.reading import Source, read
@@ -48,6 +50,7 @@ from tests.support.databases import limited
 
 # Policies whose users look at what those before them gave.
 IN_TURN = ("greedy", "l1-descent", "l2-descent")
+NOBODY = Pairs(Ids(pa.nulls(0, pa.int64())), Ids(pa.nulls(0, pa.large_string())), [])
 KINDS = ("text-text", "int-int", "int-text", "text-int")
 
 
@@ -118,19 +121,13 @@ def test_counts_of_steps_are_those_of_the_local_engine() -> None:
         given |= {"counts": True, "counts_items": 2}
         expected = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
         assert expected.counts is not None
-        job, items = job_of(seed, table, 3, **given), expected.values
-        received = list(SendRows(job)(iter(table.to_batches(max_chunksize=7))))
-        counted = [
-            batch
-            for part in clusters.shuffled(received, 3, cut)
-            for batch in Count(job, items)(iter(part))
-        ]
-        nobody = pa.table({"item": items.cast(job.item_type), "number": [0] * len(items)})
-        sums = pa.concat_tables([nobody, pa.Table.from_batches(counted, nobody.schema)])
-        sums = sums.group_by("item").aggregate([("number", "sum")]).combine_chunks()
-        noisy = pa.Table.from_batches(AddNoise(job)(iter(sums.to_batches()))).to_pylist()
-        found = {row["item"]: row["number"] for row in noisy}
-        assert found == dict(zip(expected.items, expected.counts.to_pylist(), strict=True))
+        job = job_of(seed, table, 3, **given)
+        for more in (expected.values[:0], pa.array([77 if kind.endswith("int") else "nobody's"])):
+            items = pa.concat_arrays([expected.values, more.cast(expected.values.type)])
+            found = engine.count(clusters.query(table, job, cut), items)
+            assert found[: len(expected)].to_pylist() == expected.counts.to_pylist()
+            alone = local.count(job.plan, NOBODY, items[len(expected) :], job.key)
+            assert found[len(expected) :].to_pylist() == alone.to_pylist()
 
 
 def coarse(plan: dpsu.Plan) -> dpsu.Plan:
@@ -221,8 +218,7 @@ def test_public_knowledge_travels() -> None:
             given = {"mechanism": mechanism, "max_items": 3, "public_items": ["ü 1", "nobody's"]}
             whole = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given)
             job = job_of(seed, table, 3, **given)
-            rest = set(whole.items) - {"ü 1", "nobody's"}
-            assert set(clusters.released(table, job, cut)) == rest
+            assert clusters.released(table, job, cut) == list(whole.items)
 
 
 def test_steps_can_be_sent_and_say_nothing_of_the_key() -> None:
@@ -241,18 +237,26 @@ def test_steps_can_be_sent_and_say_nothing_of_the_key() -> None:
 
 
 def test_failures_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "WORKERS", threads.WORKERS)  # a step takes one thread
+    monkeypatch.setattr(threads, "WORKERS", 3)
 
     def fails(batches: Any) -> Any:
+        assert threads.WORKERS == 1  # a step takes one thread
         yield next(batches)
         raise ValueError("alice bought a gun")
 
     with pytest.raises(RuntimeError, match=FAILED) as caught:
         list(Guarded(fails)(iter([1])))
     assert "unexpected ValueError at test_steps.py" in str(caught.value)
+    assert threads.WORKERS == 3
     assert "alice" not in repr(caught.value)
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
+    raised = failure("Cluster", f"Traceback: alice\n{caught.value}\nalice", "?")
+    assert "unexpected ValueError at test_steps.py" in str(raised)
+    assert "alice" not in str(raised)
+    other = failure("Cluster", "alice bought a gun", "JobAborted")
+    assert "Cluster could not finish the job (JobAborted)" in str(other)
+    assert "alice" not in str(other)
 
 
 def test_lost_and_strange_messages_are_noticed() -> None:
@@ -439,13 +443,13 @@ def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
     texts = {"text": "body"} if name == "ngrams" else {}
     if name == "auto":
         with pytest.raises(dpsu.ParameterError, match="among='parallel'"):
-            refuse_what_spark_cannot(dpsu.plan(epsilon=1, delta=1e-5, mechanism=name))
+            refuse_what_clusters_cannot(dpsu.plan(epsilon=1, delta=1e-5, mechanism=name), "Spark")
         texts = {"among": "parallel"}
     plan = flat.plan(epsilon=1, delta=1e-5, mechanism=name, **limited(name, 5), **texts)
     in_turn = isinstance(plan.selection, OneShot) and plan.policy.kind in IN_TURN
     assert plan.mechanism.parallel == (not in_turn)
     if plan.mechanism.parallel:
-        refuse_what_spark_cannot(plan)
+        refuse_what_clusters_cannot(plan, "Spark", texts=True)
         return
     with pytest.raises(dpsu.ParameterError, match="Spark"):
-        refuse_what_spark_cannot(plan)
+        refuse_what_clusters_cannot(plan, "Spark")

@@ -1,0 +1,71 @@
+"""A release on a cluster: from data that stay there to the released items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dpsu.engines.cluster import engine
+from dpsu.engines.found import Found, Report
+from dpsu.inputs.reading import refuse_same_files
+from dpsu.options import whole_number
+from dpsu.plans.mechanisms import Choice
+from dpsu.plans.plan import Plan
+from dpsu.randomness.keys import Key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST_PARTITIONS = 1 << 16
+
+
+def checked_partitions(partitions: int | None) -> int | None:
+    """The number of partitions that was typed, if it is one."""
+    if partitions is None:
+        return None
+    return whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
+
+
+class ClusterData(Protocol):
+    """Data on a cluster, as a front door sees them."""
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what names and types of columns show to be wrong; no row is read."""
+
+    def files(self) -> Iterable[str]:
+        """Local files that the data are read from, as far as they are known."""
+
+    def query(self, plan: Plan, key: Key) -> engine.Query[Any]:
+        """A release that has not run."""
+
+    def run(self, query: engine.Query[Any]) -> pa.Array:
+        """Released items, sorted; warns of rows that were left out."""
+
+
+class Cluster:
+    """A release where the data are, as `OneMachine` is on one machine."""
+
+    def __init__(self, plan: Plan, data: ClusterData, report: Report) -> None:
+        self._plan, self._data, self._report = plan, data, report
+
+    def check(self) -> None:
+        """Refuse what names and types in the schema say is wrong, and public files that are not."""
+        self._data.check(self._plan)
+        if self._plan.knowledge.paths:
+            refuse_same_files(self._data.files(), self._plan.knowledge.paths)
+
+    def run(self, key: Key) -> Found:
+        """Run the query that chooses items, and those for estimates and counts."""
+        plan, query = self._plan, self._data.query(self._plan, key)
+        if isinstance(plan.selection, Choice):
+            self._report("estimating set sizes", 0)
+            query = engine.chosen(query)
+            # Functions that make tokens stay on the driver, in the plan that was given.
+            plan = replace(query.job.plan.with_knowledge(plan.knowledge), item=plan.item)
+        self._report("choosing items", 0)
+        items = self._data.run(query)
+        if plan.noisy_counts is None:
+            return Found(plan, items, codec=query.codec)
+        self._report("counting users", 0)
+        return Found(plan, items, engine.count(query, items), query.codec)

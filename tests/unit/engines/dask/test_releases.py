@@ -1,0 +1,239 @@
+"""Dask: the release of one machine, from partitions of any types; errors and logs without values."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpsu
+import dpsu.dask
+from dpsu.engines.dask import engine, query
+from dpsu.randomness.keys import Key
+from dpsu.runtime import threads
+from tests.support import clusters
+
+dask: Any = pytest.importorskip("dask")
+dd: Any = pytest.importorskip("dask.dataframe")
+
+SECRET = "alice bought a gun"
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
+SEEDED: dict[str, Any] = BUDGET | {"mechanism": "weighted-gaussian", "insecure_seed": 3}
+NOON = datetime.datetime(2024, 2, 29, 12)
+
+
+def typed(table: pa.Table, parts: int = 3) -> Any:
+    """A DataFrame with the types of Arrow."""
+    return dd.from_pandas(table.to_pandas(types_mapper=pd.ArrowDtype), npartitions=parts)
+
+
+def parts_of(frames: list[pd.DataFrame], meta: pd.DataFrame) -> Any:
+    """A DataFrame of these partitions, whatever it declares."""
+    delayed = [dask.delayed(frame.copy, pure=False)() for frame in frames]
+    return dd.from_delayed(delayed, meta=meta, verify_meta=False)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 5, None])
+def test_the_release_does_not_depend_on_partitions(partitions: int | None) -> None:
+    table = clusters.random_table(np.random.default_rng(7), "text-int")
+    for parts in (1, 4):
+        there = dpsu.dask.release(typed(table, parts), partitions=partitions, **SEEDED)
+        assert there == dpsu.release(table, **SEEDED)
+        assert len(there) > 3
+
+
+@pytest.mark.filterwarnings("ignore:(some|every):dpsu.DataWarning")
+@pytest.mark.parametrize(
+    ("user", "item"),
+    [
+        (["site", "visitor"], ["site", "day"]),
+        ("visitor", ["day", "flag", "local", "price"]),
+        ("visitor", ["number", "flag"]),
+        ("visitor", ["flag", "tags"]),
+        (["visitor", "day"], ["place", "site"]),
+        ("visitor", dpsu.Items("day", type="text")),
+        (dpsu.Users("visitor", type="text"), "number"),
+    ],
+    ids=str,
+)
+def test_keys_are_those_of_one_machine(user: Any, item: Any) -> None:
+    rows = range(400)
+    table = pa.table(
+        {
+            "site": ["a\t" if row % 2 else "b\\" for row in rows],
+            "visitor": [row // 2 for row in rows],
+            "day": [(NOON + row % 2 * datetime.timedelta(1)).date() for row in rows],
+            "flag": [row % 2 == 0 for row in rows],
+            "local": pa.array([NOON] * len(rows), pa.timestamp("us")),
+            "price": [decimal.Decimal(f"{row % 2}.50") for row in rows],
+            "tags": [["x", "y"] if row % 2 else None for row in rows],
+            "place": [{"name": "fr", "day": NOON.date()} if row % 2 else None for row in rows],
+            "number": pa.array([row % 3 if row % 5 else None for row in rows], pa.int16()),
+        }
+    )
+    here = dpsu.release(table, user=user, item=item, counts=True, **SEEDED)
+    there = dpsu.dask.release(typed(table), user=user, item=item, counts=True, **SEEDED)
+    assert here.items
+    assert there.to_arrow().equals(here.to_arrow())
+
+
+def test_pandas_types_are_read_as_one_machine_reads_them() -> None:
+    rows = pd.DataFrame({"user": np.arange(200) // 2, "item": ["x", "y"] * 100})
+    for item in (rows["item"], rows["item"].astype("category"), rows["item"].astype(object)):
+        frame = rows.assign(item=item)
+        assert dpsu.dask.release(dd.from_pandas(frame, 3), **SEEDED).items == ("x", "y")
+
+
+def test_a_partition_of_other_types_is_refused() -> None:
+    """A user who is text in one partition and an integer in another would be two users."""
+    text = pd.DataFrame({"user": ["1", "2"] * 50, "item": ["x"] * 100})
+    whole = pd.DataFrame({"user": [1, 2] * 50, "item": ["x"] * 100})
+    for meta, mixed in ((text, [text, whole]), (whole, [whole, text])):
+        with pytest.raises(dpsu.DataError, match="column 'user' is integers in one file and text"):
+            dpsu.dask.release(parts_of(mixed, meta.iloc[:0]), **SEEDED)
+    both = dpsu.Users(type="text")
+    declared = dpsu.dask.release(parts_of([text, whole], text.iloc[:0]), user=both, **SEEDED)
+    # Two users hold it, in either spelling.
+    assert declared == dpsu.release(pd.concat([text, text]), user=both, **SEEDED)
+    # A partition without any user has no type of its own, and is of the declared one.
+    nobody = whole.assign(user=pd.array([None] * 100, pd.ArrowDtype(pa.null())))
+    with pytest.warns(dpsu.DataWarning, match="some rows have no 'user' or no 'item'"):
+        rest = dpsu.dask.release(parts_of([whole, nobody], whole.iloc[:0]), **SEEDED)
+    assert rest == dpsu.release(whole, **SEEDED)
+
+
+def test_rows_that_are_not_there() -> None:
+    rows = pa.table({"user": ["a", None, "b", "c"] * 20, "item": ["x", "y", None, "x"] * 20})
+    with pytest.warns(dpsu.DataWarning, match="some rows have no 'user' or no 'item'"):
+        there = dpsu.dask.release(typed(rows), **SEEDED)
+    assert there.items == ("x",)
+    with pytest.raises(dpsu.DataError, match=r"some rows have no 'user'.*do without strict"):
+        dpsu.dask.release(typed(rows), strict=True, **SEEDED)
+    whole = typed(rows).dropna()
+    empty = whole[whole["user"] == "nobody"]
+    for mechanism in ("sieve", "weighted-gaussian"):
+        with pytest.warns(dpsu.DataWarning, match="nothing can be released"):
+            made = dpsu.dask.release(empty, mechanism=mechanism, public_items=["p"], **BUDGET)
+        assert made.items == ("p",)
+        assert made.private
+    with pytest.raises(dpsu.DataError, match="no row has both"):
+        dpsu.dask.release(empty, mechanism="sips", strict=True, **BUDGET)
+
+
+def test_errors_and_logs_tell_nothing_of_the_data(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a query of the caller that fails, nor cells that we refuse, are quoted."""
+    caplog.set_level(logging.DEBUG)
+    rows = pd.DataFrame({"user": [SECRET] * 4, "item": ["x"] * 4})
+
+    def broken(part: pd.DataFrame) -> pd.DataFrame:
+        raise ValueError(part["user"].iloc[0])
+
+    failing = dd.from_pandas(rows, 2).map_partitions(broken, meta=rows.iloc[:0])
+    with pytest.raises(dpsu.DataError, match=r"could not finish the job \(ValueError\)") as first:
+        dpsu.dask.release(failing, **SEEDED)
+    mixed = parts_of([rows, rows.assign(user=1)], rows.iloc[:0])
+    with pytest.raises(dpsu.DataError, match="in another") as second:
+        dpsu.dask.release(mixed, **SEEDED)
+    for error in (first.value, second.value):
+        assert SECRET not in repr(error)
+        assert error.__context__ is None
+        assert error.__cause__ is None
+    printed = capfd.readouterr()
+    assert SECRET not in printed.out + printed.err + caplog.text
+
+
+def test_tasks_show_their_steps_and_not_the_key() -> None:
+    key = Key.from_os()
+    plan = dpsu.plan(mechanism=dpsu.Sips(rounds=2), **BUDGET)
+    frame = typed(clusters.random_table(np.random.default_rng(1), "text-text"))
+    graph = dict(query.DaskData(frame, False, 2).query(plan, key).items().tasks[0].dask)
+    names = {str(name).split("-", maxsplit=1)[0] for name in graph}
+    assert {"dpsu_Read", "dpsu_SendRows", "dpsu_Ask_0", "dpsu_Answer_1"} <= names
+    for shown in (repr(graph), str(list(graph))):
+        assert key.secret.hex() not in shown
+        assert repr(key.secret)[2:-1] not in shown
+
+
+def test_a_schema_is_refused_before_a_ledger_is_charged(tmp_path: Path) -> None:
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    account = ledger.dataset("visits", budget=(9, 0.1))
+    table = clusters.random_table(np.random.default_rng(2), "text-text")
+    with pytest.raises(dpsu.ParameterError, match="did you mean 'items'"):
+        dpsu.dask.release(typed(table.rename_columns(["user", "items"])), ledger=account, **BUDGET)
+    floats = table.set_column(1, "item", pa.array(np.zeros(len(table))))
+    with pytest.raises(dpsu.DataError, match="type double"):
+        dpsu.dask.release(typed(floats), ledger=account, **BUDGET)
+    assert not (tmp_path / "ledger.db").exists()
+    paid = dpsu.dask.release(typed(table), ledger=account, **BUDGET)
+    (entry,) = ledger.account("visits").releases
+    assert entry.run == paid.run.id
+
+
+def test_what_dask_cannot_run_is_refused(tmp_path: Path) -> None:
+    table = clusters.random_table(np.random.default_rng(2), "text-text")
+    for mechanism in ("policy-gaussian", "greedy"):
+        with pytest.raises(dpsu.ParameterError, match="cannot run on Dask"):
+            dpsu.dask.release(typed(table), mechanism=mechanism, **BUDGET)
+    with pytest.raises(dpsu.ParameterError, match="not a Dask DataFrame"):
+        dpsu.dask.release(table, **BUDGET)
+    with pytest.raises(dpsu.ParameterError, match="is for one machine"):
+        dpsu.dask.release(typed(table), user="one per entry", **BUDGET)
+    with pytest.raises(dpsu.ParameterError, match="partitions"):
+        dpsu.dask.release(typed(table), partitions=0, **BUDGET)
+    frame = typed(table)
+    with pytest.raises(dpsu.ParameterError, match="also given as public data"):
+        dpsu.dask.release(frame, public_items=frame, **BUDGET)
+    file = tmp_path / "rows.parquet"
+    table.to_pandas().to_parquet(file)
+    with pytest.raises(dpsu.ParameterError, match="file of the confidential data"):
+        dpsu.dask.release(dd.read_parquet(file), public_items=file, **BUDGET)
+
+
+def test_this_process_keeps_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps take one thread each, and whatever comes after a release takes all of them."""
+    monkeypatch.setattr(threads, "WORKERS", 3)
+    table = clusters.random_table(np.random.default_rng(3), "int-int")
+    dpsu.dask.release(typed(table), **SEEDED)
+    assert threads.WORKERS == 3
+
+
+def test_a_job_that_dies_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_gathered", None)
+    table = clusters.random_table(np.random.default_rng(3), "int-int")
+    with pytest.raises(dpsu.DataError, match="nothing was released"):
+        dpsu.dask.release(typed(table), **SEEDED)
+
+
+@pytest.mark.slow
+def test_worker_processes_release_the_same_and_log_nothing() -> None:
+    """A scheduler and two workers of their own processes, which talk over the loopback device."""
+    distributed = pytest.importorskip("distributed")
+    table = clusters.random_table(np.random.default_rng(5), "text-text")
+    rows = pd.DataFrame({"user": [SECRET] * 4, "item": ["x"] * 4})
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address=None,
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):  # fmt: skip
+        for mechanism in (dpsu.WeightedGaussian(), dpsu.Sieve(rounds=3), dpsu.Bits(rounds=1)):
+            plan = dpsu.plan(mechanism=mechanism, counts=True, insecure_seed=5, **BUDGET)
+            there, here = dpsu.dask.release(typed(table), plan), dpsu.release(table, plan)
+            assert there == here
+            assert there.counts is not None
+            assert there.counts.equals(here.counts)
+        with pytest.raises(dpsu.DataError, match="in another"):
+            dpsu.dask.release(parts_of([rows, rows.assign(user=1)], rows.iloc[:0]), **SEEDED)
+        told = str(client.get_worker_logs()) + str(client.cluster.scheduler.get_logs())
+    assert "Compute Failed" not in told
+    assert SECRET not in told
