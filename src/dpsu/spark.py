@@ -18,7 +18,6 @@ from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
 from dpsu.releases import planned
 from dpsu.results import Release
-from dpsu.series.once import keeper_of
 from dpsu.showing.progress import Stages, stages
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.attendance import Attendance
+from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.contributions.pairs import question_users
 from dpsu.engines.cluster import engine as cluster

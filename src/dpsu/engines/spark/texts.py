@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-
 from dpsu.contributions.pairs import Tally, report_lost, report_nothing
 from dpsu.engines.cluster.corpora import reasons
 from dpsu.engines.cluster.messages import LOST, ROWS

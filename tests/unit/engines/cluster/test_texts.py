@@ -47,7 +47,7 @@ def job_of(plan: dpsu.Plan, seed: int, *, strict: bool = False) -> Job:
     ("tokenizer", "ngrams"),
     [("words", (1, 3)), ("paper", 2), ("sentences", 1), ("lines", 1), ("regex:w[0-9]", (1, 2)),
      ("tokenizer.json", (1, 2)), (shouted, 1)],
-    ids=str,
+    ids=lambda given: getattr(given, "__name__", str(given)),
 )  # fmt: skip
 def test_steps_release_the_texts_of_the_local_engine(
     tokenizer: Any, ngrams: Any, tmp_path: Path
