@@ -16,6 +16,7 @@ from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import mechanism_of
 from dpsu.randomness.keys import Key
+from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.showing.progress import Stages
 
@@ -74,6 +75,19 @@ def release_on(
         refuse_same_files(cluster.files(), plan.knowledge.paths)
     with shown as report:
         return carry_out(plan, check=lambda: None, run=run, spending=spending, report=report)
+
+
+def planned_for(
+    engine: str, plan: Plan | None, mechanism: str | Mechanism | None, **typed: Any
+) -> Plan:
+    """The plan that was handed in, or the one that was typed, if a cluster can run it."""
+    from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+
+    # What was typed beside a plan is refused there.
+    mechanism = in_parallel(mechanism) if plan is None else mechanism
+    approved = planned(plan, mechanism=mechanism, **typed)
+    refuse_what_clusters_cannot(approved, engine)
+    return approved
 
 
 def in_parallel(given: str | Mechanism | None) -> Mechanism:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.clusters import LARGEST_PARTITIONS, in_parallel, release_on
+from dpsu.clusters import LARGEST_PARTITIONS, planned_for, release_on
 from dpsu.inputs.columns import Items, Users
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
@@ -15,7 +15,6 @@ from dpsu.options import flag, whole_number
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.showing.progress import Stages, stages
 
@@ -154,20 +153,16 @@ def release(
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
-    from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
     from dpsu.engines.spark.query import SparkData
 
     spending = Spending.of(ledger)
     flag("strict", strict)
     shown = stages(progress)
-    approved = planned(
-        plan, epsilon=epsilon, delta=delta,
-        mechanism=in_parallel(mechanism) if plan is None else mechanism,
-        user=user, item=item, counts=counts, public_items=public_items, prior=prior,
-        insecure_seed=insecure_seed,
+    approved = planned_for(
+        "Spark", plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
+        public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
     if partitions is not None:
         partitions = whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
-    refuse_what_clusters_cannot(approved, "Spark")
     released = release_on(SparkData(df, strict, partitions), plan, approved, spending, shown)
     return SparkRelease(released, df.sparkSession)
