@@ -80,12 +80,14 @@ class Query(Generic[Table]):
     """A release that has not run: rows in, released items out.
 
     The first column of `rows` is the user and the second the item, as ids or as what becomes ids.
+    `send` makes the step that sends them to partitions of users.
     """
 
     engine: Engine[Table]
     rows: Table
     job: Job
     codec: Codec
+    send: Callable[[Job], Step] = SendRows
 
     def items(self) -> Table:
         """The released items, in no order."""
@@ -121,7 +123,7 @@ class Query(Generic[Table]):
         return replace(self.job, prior=None, public=None)
 
     def _rows_by_user(self) -> Table:
-        return self._together(self._mapped(self.rows, SendRows(self._lean), SCHEMA))
+        return self._together(self._mapped(self.rows, self.send(self._lean), SCHEMA))
 
     def _mapped(self, rows: Table, step: Step, columns: pa.Schema) -> Table:
         return self.engine.map_batches(rows, Guarded(step), columns)
