@@ -22,6 +22,7 @@ from dpsu.plans.mechanisms import MECHANISMS
 MODULES = (
     "dpsu",
     "dpsu.spark",
+    "dpsu.dask",
     "dpsu.duckdb",
     "dpsu.sklearn",
     "dpsu.vocabulary.training",

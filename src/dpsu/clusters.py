@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsu.inputs.columns import named_by
 from dpsu.ledger.spending import Spending
@@ -13,6 +13,7 @@ from dpsu.plans.mechanisms import Auto, Mechanism
 from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import mechanism_of
+from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.series.once import keeper_of
 from dpsu.showing.progress import Stages
@@ -44,6 +45,27 @@ def release_on(
             plan, check=lambda: None, run=kept.keeping(cluster.run), spending=spending,
             report=report, begin=kept.begin,
         )  # fmt: skip
+
+
+def planned_for(
+    engine: str,
+    plan: Plan | None,
+    mechanism: str | Mechanism | None,
+    *,
+    texts: bool = False,
+    **typed: Any,
+) -> Plan:
+    """The plan that was handed in, or the one that was typed, if a cluster can run it.
+
+    `texts` says that this one reads texts.
+    """
+    from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+
+    # What was typed beside a plan is refused there.
+    mechanism = in_parallel(mechanism) if plan is None else mechanism
+    approved = planned(plan, mechanism=mechanism, **typed)
+    refuse_what_clusters_cannot(approved, engine, texts=texts)
+    return approved
 
 
 def in_parallel(given: str | Mechanism | None) -> Mechanism:

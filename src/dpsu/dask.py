@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsu.clusters import in_parallel, release_on
+from dpsu.clusters import planned_for, release_on
 from dpsu.inputs.columns import Items, Users
 from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
@@ -13,7 +13,6 @@ from dpsu.options import flag
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.runtime.extras import load
 from dpsu.showing.progress import Stages, stages
@@ -87,7 +86,6 @@ def release(
     ...     visits, user="person", item="product", epsilon=1, delta=1e-6
     ... )  # doctest: +SKIP
     """
-    from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
     from dpsu.engines.cluster.running import checked_partitions
     from dpsu.engines.dask.query import DaskData
     from dpsu.inputs.reading import refuse_same_object
@@ -98,12 +96,9 @@ def release(
     spending = Spending.of(ledger, may_be_named=True)
     flag("strict", strict)
     shown = stages(progress)
-    approved = planned(
-        plan, epsilon=epsilon, delta=delta,
-        mechanism=in_parallel(mechanism) if plan is None else mechanism,
-        user=user, item=item, counts=counts, public_items=public_items, prior=prior,
-        insecure_seed=insecure_seed,
+    approved = planned_for(
+        "Dask", plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
+        public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
-    refuse_what_clusters_cannot(approved, "Dask")
     data = DaskData(df, strict, checked_partitions(partitions))
     return release_on(data, plan, approved, spending, shown)

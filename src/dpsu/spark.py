@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.clusters import in_parallel, release_on
+from dpsu.clusters import planned_for, release_on
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
@@ -16,7 +16,6 @@ from dpsu.options import flag
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.showing.progress import Stages, stages
 
@@ -166,11 +165,9 @@ def release(
     spending = Spending.of(ledger, may_be_named=True)
     flag("strict", strict)
     shown = stages(progress)
-    approved = planned(
-        plan, epsilon=epsilon, delta=delta,
-        mechanism=in_parallel(mechanism) if plan is None else mechanism,
-        user=user, item=item, counts=counts, public_items=public_items, prior=prior,
-        insecure_seed=insecure_seed,
+    approved = planned_for(
+        "Spark", plan, mechanism, texts=True, epsilon=epsilon, delta=delta, user=user, item=item,
+        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
     data = SparkData(df, strict, checked_partitions(partitions))
     data.refuse(approved)

@@ -13,6 +13,7 @@ import pytest
 from tools import pages, reference
 
 import dpsu
+import dpsu.dask
 import dpsu.duckdb
 import dpsu.spark
 from dpsu.options import options_of
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTED_ELSEWHERE = {
     "columns",
     "compare",
+    "dask",
     "duckdb",
     "domains",
     "forecast",
@@ -59,6 +61,7 @@ def test_every_public_name_has_a_page_in_the_reference() -> None:
     made = reference.pages()
     names = [f"dpsu.{name}" for name in dpsu.__all__]
     names += [f"dpsu.spark.{name}" for name in dpsu.spark.__all__]
+    names += [f"dpsu.dask.{name}" for name in dpsu.dask.__all__]
     names += [f"dpsu.duckdb.{name}" for name in dpsu.duckdb.__all__]
     for name in [*names, "dpsu.sklearn.PrivateVocabulary"]:
         assert f"[`{name}`](" in made["index.md"], name

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpsu.contributions.codecs import without_views
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, places_in_dictionary
 from dpsu.contributions.pairs import Columns, Part, Rows
@@ -75,11 +76,21 @@ class Attendance:
         return replace(rows, parts=list(parts) if isinstance(rows.parts, list) else parts)
 
     def _columns(self, columns: Columns, column: Column) -> Columns:
-        user, item, repeats = columns
+        # Arrow filters no views.
+        user, item, repeats = (_plain(column) for column in columns)
+        assert user is not None
+        assert item is not None
         chunks = [self.rows_of(chunk, column) for chunk in user.chunks]
         wanted = pa.chunked_array(chunks, pa.bool_())
         kept = None if repeats is None else repeats.filter(wanted)
         return _filtered(user, wanted), _filtered(item, wanted), kept
+
+
+def _plain(column: pa.ChunkedArray | None) -> pa.ChunkedArray | None:
+    """A column without views of texts or bytes."""
+    if column is None or column.num_chunks == 0:
+        return column
+    return pa.chunked_array([without_views(chunk) for chunk in column.chunks])
 
 
 def _filtered(column: pa.ChunkedArray, wanted: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,19 @@ def test_a_job_that_dies_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     table = clusters.random_table(np.random.default_rng(3), "int-int")
     with pytest.raises(dpsu.DataError, match="nothing was released"):
         dpsu.dask.release(typed(table), **SEEDED)
+
+
+def test_the_example_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = Path(__file__).resolve().parents[4] / "docs" / "guides" / "dask.md"
+    (code,) = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.S)
+    people = np.repeat(np.arange(400), 2)
+    rows = pd.DataFrame({"person": people, "product": ["bread", "milk"] * 400})
+    (tmp_path / "visits").mkdir()
+    rows.to_parquet(tmp_path / "visits" / "1.parquet")
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {}
+    exec(compile(code, "dask.md", "exec"), space)
+    assert space["found"].items == ("bread", "milk")
 
 
 @pytest.mark.slow
