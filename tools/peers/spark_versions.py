@@ -34,7 +34,8 @@ def tried(version: Library, folder: Path, purchases: Path, base: str) -> dict[st
     )  # fmt: skip
     if done.returncode:
         return today | {"failed": f"did not run: {last_line(done.stderr)}"}
-    return today | json.loads(done.stdout.splitlines()[-1])
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return today | told
 
 
 def table(found: dict[str, Any]) -> str:

@@ -90,8 +90,8 @@ class ReleaseQuery:
         conversation, item = conversation_of(self.job.plan), self._item
         frame = self._rows_by_user(missing)
         if conversation is None:
-            step = Weigh(self.job)
-            given = census.observed(_step(frame, step, f"{item}, number bigint"), step, users)
+            weigh = Weigh(self.job)
+            given = census.observed(_step(frame, weigh, f"{item}, number bigint"), weigh, users)
             return _step(_summed(given), FlipCoins(self._lean), item)
         *before, last = steps_of(self.job, self._lean, conversation)
         for step in before:
