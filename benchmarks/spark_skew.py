@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import tempfile
@@ -45,17 +46,24 @@ def table(rows: int) -> Any:
 
 
 def largest_worker() -> float:
-    """GB of the largest Python worker so far; Spark keeps them for the next task."""
-    sizes = [0]
+    """GB of the largest Python worker of ours so far; Spark keeps them for the next task."""
+    parents: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
-            command = status.with_name("cmdline").read_bytes()
-            peak = re.search(r"VmHWM:\s+(\d+) kB", status.read_text("utf-8"))
+            told, command = status.read_text("utf-8"), status.with_name("cmdline").read_bytes()
         except OSError:
             continue
-        if b"pyspark.daemon" in command and peak:
-            sizes.append(int(peak.group(1)))
-    return max(sizes) / 2**20
+        facts = dict(re.findall(r"(PPid|VmHWM):\s+(\d+)", told))
+        pid = int(status.parent.name)
+        parents[pid] = int(facts["PPid"])
+        if b"pyspark.daemon" in command:
+            sizes[pid] = int(facts.get("VmHWM", 0))
+
+    def ours(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and ours(parents[pid]))
+
+    return max((size for pid, size in sizes.items() if ours(pid)), default=0) / 2**20
 
 
 def main() -> None:

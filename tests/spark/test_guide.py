@@ -74,7 +74,7 @@ def test_a_session_goes_from_a_table_to_a_table(
     assert (entry.state, entry.plan_hash) == ("done", space["plan"].hash)
     printed = capsys.readouterr().out
     assert "bread" in printed
-    assert "visits" in printed
+    assert "budget" in printed
     assert "secret" not in printed
 
 

@@ -22,13 +22,13 @@ OWN = "every row has its own 'user'"
 MISSING = "some rows have no 'user' or no 'item'; they were ignored"
 NOTHING = "no row has both 'user' and 'item'; nothing can be released"
 TABLES: dict[str, tuple[dict[str, list[Any]], list[str]]] = {
-    "a row for each user": ({"user": [*range(300)], "item": ["x"] * 300}, [OWN]),
+    "a row for each user": ({"user": [*range(700)], "item": ["x"] * 700}, [OWN]),
     "and rows without items": (
-        {"user": [*range(300), *range(5)], "item": [*["x"] * 300, *[None] * 5]},
+        {"user": [*range(700), *range(5)], "item": [*["x"] * 700, *[None] * 5]},
         [MISSING, OWN],
     ),
-    "two rows of one user": ({"user": [*range(300), 7], "item": ["x"] * 300 + ["y"]}, []),
-    "the same row twice": ({"user": [*range(300), 7], "item": ["x"] * 301}, []),
+    "two rows of one user": ({"user": [*range(700), 7], "item": ["x"] * 700 + ["y"]}, []),
+    "the same row twice": ({"user": [*range(700), 7], "item": ["x"] * 701}, []),
     "a single row": ({"user": [1], "item": ["x"]}, []),
     "a user with two spellings": ({"user": ["e\u0301", "\u00e9"], "item": ["x", "y"]}, []),
     "no item": ({"user": [1, 2], "item": pa.nulls(2, pa.string()).to_pylist()}, [MISSING, NOTHING]),

@@ -29,9 +29,8 @@ def given(ask: Ask) -> Sums:
         privacy=snsql.Privacy(epsilon=epsilon, delta=0),  # for each column that is computed
         metadata={"": {"shop": {"purchases": table}}},
     )
-    sums = reader.execute(
-        "SELECT product, SUM(amount) AS amount FROM shop.purchases GROUP BY product"
-    )
+    query = "SELECT product, SUM(amount) AS amount FROM shop.purchases GROUP BY product"
+    sums = reader.execute(query)
     # end of guide
     return dict(sums[1:])
 
@@ -54,9 +53,8 @@ def own(ask: Ask) -> Sums:
         privacy=snsql.Privacy(epsilon=ask.epsilon / 2, delta=ask.delta),
         metadata={"": {"shop": {"purchases": table}}},
     )
-    sums = reader.execute(
-        "SELECT product, SUM(amount) AS amount FROM shop.purchases GROUP BY product"
-    )
+    query = "SELECT product, SUM(amount) AS amount FROM shop.purchases GROUP BY product"
+    sums = reader.execute(query)
     return dict(sums[1:])
 
 
