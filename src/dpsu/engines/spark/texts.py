@@ -62,7 +62,7 @@ def observed(messages: DataFrame, plan: Plan, seen: Observation) -> DataFrame:
 
     kind, place = f.col("kind"), f.col("sender")
     each = [
-        f.count_if((kind == LOST) & (place == at)).alias(f"lost_{at}")
+        f.count_if((kind == LOST) & (place == at)).alias(f"lost {at}")
         for at, _ in enumerate(reasons(plan))
     ]
     return messages.observe(seen, f.count_if(kind == ROWS).alias("rows"), *each)
@@ -88,7 +88,7 @@ def warn_of(job: Job, seen: dict[str, Any]) -> None:
     """Warn the curator of what was left out, as the local engine does."""
     tally = Tally(nothing(job.plan))
     for at, reason in enumerate(reasons(job.plan)):
-        tally.lose(reason, seen[f"lost_{at}"])
+        tally.lose(reason, seen[f"lost {at}"])
     report_lost(tally, strict=False)
     if not seen["rows"]:
         report_nothing(tally, job.strict)
