@@ -155,9 +155,8 @@ class SendRows:
         place[by_partition] = np.arange(len(by_partition))
         n_items = len(items.dictionary)
         keys = place[numbers(users.indices, np.int32)] * n_items + numbers(items.indices, np.int32)
-        # Sorted by partition and user, every pair once; np.unique would hash, which takes longer.
-        keys.sort()
-        places, codes = np.divmod(keys[np.diff(keys, prepend=-1) > 0], n_items)
+        # Sorted by partition and user, every pair once.
+        places, codes = np.divmod(np.unique(keys), n_items)
         ends = np.searchsorted(
             partition[by_partition[places]], np.arange(self.job.partitions), side="right"
         )
