@@ -28,6 +28,7 @@ def test_over_a_connection(tmp_path: Path) -> None:
         {"mechanism": "weighted-gaussian", "counts": True, **budget},
         {"mechanism": "sieve", "rounds": 4, **budget},
         {"mechanism": "sips", "public_items": ["not held"], **budget},
+        {"mechanism": "ngrams", "longest": 2, "text": "item", **budget},
     ]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(ROOT / "tests" / "spark" / "connecting.py"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,16 @@ def test_a_function_that_cannot_be_sent_is_refused() -> None:
         item=dpsu.Tokens("body", tokenizer=shouted), mechanism="weighted-laplace", **BUDGET
     )
     refuse_what_spark_cannot(plan)
+
+
+def test_a_function_that_fails_tells_nothing_of_the_text() -> None:
+    def failing(text: str) -> list[str]:
+        raise ValueError(text)
+
+    plan = dpsu.plan(
+        item=dpsu.Tokens("body", tokenizer=failing), mechanism="weighted-laplace", **BUDGET
+    )
+    table = pa.table({"user": ["a"], "body": ["secret"]})
+    with pytest.raises(RuntimeError, match="DataError: the tokenizer failed on a text") as failed:
+        messages_of(table, job_of(plan, 1))
+    assert "secret" not in "".join(traceback.format_exception(failed.value))
