@@ -51,11 +51,16 @@ def lost_messages(plan: Plan, tally: Tally) -> Batches:
 
 
 def pieces_of(job: Job, batches: Batches) -> Iterator[Piece]:
-    """Ids of users and their texts, some megabytes at a time."""
+    """Ids of users who take part and their texts, some megabytes at a time."""
     column = Column(job.plan.user.name, "user")
     for batch in batches:
         ids = canonical(column.name, ids_of_cells(column, batch.column(0), lose_nothing))
-        yield from cut(ids, batch.column(1).cast(pa.large_string()))
+        texts = batch.column(1).cast(pa.large_string())
+        if job.attendance is not None:
+            # Texts of others are neither tokenized nor told of.
+            attending = job.attendance.rows_of(ids, column)
+            ids, texts = ids.filter(attending), texts.filter(attending)
+        yield from cut(ids, texts)
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.contributions.attendance import Attendance
+from dpsu.contributions.ids import Ids
 from dpsu.engines.cluster.corpora import reasons
 from dpsu.engines.cluster.messages import LOST, ROWS, arrived, unpack
 from dpsu.engines.cluster.steps import Guarded, Job
@@ -180,3 +183,23 @@ def test_a_function_that_fails_tells_nothing_of_the_text() -> None:
     with pytest.raises(RuntimeError, match="DataError: the tokenizer failed on a text") as failed:
         messages_of(table, job_of(plan, 1))
     assert "secret" not in "".join(traceback.format_exception(failed.value))
+
+
+@pytest.mark.parametrize("mechanism", ["weighted-laplace", "ngrams"])
+def test_texts_of_users_who_do_not_take_part_are_not_even_told_of(mechanism: str) -> None:
+    plan = dpsu.plan(item=dpsu.Tokens("body"), mechanism=mechanism, **BUDGET)
+    users = [f"user {number}" for number in range(40)]
+    table = pa.table({"user": users * 2, "body": ["one two"] * 40 + [None] * 40})
+    seen: list[str] = []
+    for period in (1, 2):
+        attendance = Attendance(period, 2, 1, 7)
+        told = attendance.among(Ids(pa.array(users, pa.large_string())))
+        expected = [user for user, yes in zip(users, told, strict=True) if yes]
+        job = replace(job_of(plan, 1), attendance=attendance)
+        rows = [m for m in messages_of(table, job) if m.kind == ROWS]
+        found = [user for message in rows for user in unpack(message.data)["users"].to_pylist()]
+        assert sorted(found) == sorted(expected)
+        seen += found
+        others = table.filter(pa.array(~np.tile(told, 2)))
+        assert messages_of(others, job) == []
+    assert sorted(seen) == sorted(users)
