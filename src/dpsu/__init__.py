@@ -6,6 +6,7 @@ from dpsu_command import beginning
 if beginning.started_as_module():
     beginning.begin()
 
+from dpsu import dask as dask
 from dpsu import duckdb as duckdb
 from dpsu import spark as spark
 from dpsu._version import __version__ as __version__
@@ -111,5 +112,6 @@ def __dir__() -> list[str]:
 
 
 _SHOWN_BESIDE = (
-    "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__", "duckdb", "spark",
+    "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__", "dask", "duckdb",
+    "spark",
 )  # fmt: skip

@@ -180,9 +180,9 @@ def test_the_examples_of_the_guide_to_columns_run(
     guide = ROOT / "docs" / "guides" / "columns.md"
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {}
-    (block,) = blocks(guide, "python")
-    exec(compile(block, "columns.md", "exec"), space)
-    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", block)
+    for block in blocks(guide, "python"):
+        exec(compile(block, "columns.md", "exec"), space)
+        assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", block)
     space["visits"].to_parquet(tmp_path / "visits.parquet")  # type: ignore[attr-defined]
     (script,) = blocks(guide, "sh")
     script = script.replace("dpsu ", f"{sys.executable} -m dpsu ")

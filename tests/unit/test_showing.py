@@ -341,7 +341,7 @@ def test_a_release_on_spark_shows_itself_as_the_one_it_holds() -> None:
 
 def test_completion_offers_public_names_only() -> None:
     dunders = {"__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"}
-    assert dir(dpsu) == sorted({*dpsu.__all__, *dunders, "spark"})
+    assert dir(dpsu) == sorted({*dpsu.__all__, *dunders, "dask", "duckdb", "spark"})
     assert all(hasattr(dpsu, name) for name in dir(dpsu))
 
 
