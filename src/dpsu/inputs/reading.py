@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 # Frames are interned in slices of this many rows, so that intermediate arrays stay small.
 ROWS_AT_ONCE = 1 << 21
+# Whose frames stay where they are; they have doors of their own.
+CLUSTERS = ("pyspark", "dask")
 Types = tuple[str | None, str | None]
 Names = str | Sequence[str]
 Progress = Callable[[int], None]
@@ -315,7 +317,7 @@ def refuse_no_table(data: Any, columns: list[Column]) -> None:
 
 def _refuse_kind(data: Any) -> None:
     """Refuse data that is neither a table nor users and items, by its type alone."""
-    if type(data).__module__.partition(".")[0] != "pyspark" and frames.is_frame(data):
+    if type(data).__module__.partition(".")[0] not in CLUSTERS and frames.is_frame(data):
         return
     iterables.refuse_other_objects(data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):

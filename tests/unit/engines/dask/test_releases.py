@@ -251,3 +251,12 @@ def test_worker_processes_release_the_same_and_log_nothing() -> None:
         told = str(client.get_worker_logs()) + str(client.cluster.scheduler.get_logs())
     assert "Compute Failed" not in told
     assert SECRET not in told
+
+
+def test_a_frame_of_dask_is_not_collected() -> None:
+    import dask.dataframe as frames
+    import pandas
+
+    frame = frames.from_pandas(pandas.DataFrame({"user": ["a"], "item": ["b"]}), npartitions=1)
+    with pytest.raises(dpsu.ParameterError, match=r"dpsu\.dask\.release"):
+        dpsu.release(frame, epsilon=1, delta=1e-6)
