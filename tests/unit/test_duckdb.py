@@ -429,6 +429,33 @@ def test_no_error_holds_a_value(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> 
     shop.refused(f"select * from {CALL}", "there is not enough memory")
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "select person, product::integer as product from marked",
+        "select person, error('leak ' || product) as product from marked",
+        "with v as materialized (select person, product::integer as product from marked) from v",
+    ],
+)
+@pytest.mark.parametrize("with_plan", [False, True])
+def test_nothing_is_read_before_the_charge_without_the_optimizer(
+    shop: Shop, broken: str, with_plan: bool
+) -> None:
+    """The macro mentions the query for its types: rows read there would stand in DuckDB's error."""
+    shop.ask(f"create table marked as select '{MARK}' as person, '{MARK} item' as product")
+    options = f", {OPTIONS}"
+    if with_plan:
+        plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve", user="person", item="product")
+        dpsu.duckdb.register(shop.connection, ledger=shop.spending, plan=plan)
+        options = ""
+    shop.ask("pragma disable_optimizer")
+    typed = broken.replace("'", "''")
+    call = f"select * from dpsu_release('{typed}'{options})"
+    assert shop.charges_of(f"explain {call}") == 0
+    shop.refused(call, "the query failed while its rows were read", charged=1)
+    assert sorted(shop.ask(f"select * from dpsu_release('{ROWS}'{options})")) == PRODUCTS
+
+
 def test_what_is_interrupted_stays_charged(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*given: Any, **options: Any) -> dpsu.Release:
         found = dpsu.release(*given, **options)
