@@ -29,6 +29,7 @@ from dpsu.errors import (
     ParameterError,
     ResourceError,
     lacks_memory,
+    warn,
 )
 from dpsu.inputs.connected import Connected, beside
 from dpsu.inputs.sql import quoted
@@ -37,6 +38,7 @@ from dpsu.ledger.spending import Spending
 from dpsu.options import flag
 from dpsu.plans.plan import Plan
 from dpsu.releases import release
+from dpsu.reports import summary
 from dpsu.results import Release
 from dpsu.runtime.extras import load
 
@@ -53,6 +55,8 @@ COUNTS = "noisy_users"
 # The first column of a query gets a name, so that it can be left out of the result, and so do
 # whole rows. No column is called so by accident.
 PERSON, ROW = "dpsu person", "dpsu row"
+# What DuckDB calls a query in its error if that has one column only.
+TWO = "query: the first column is the person, the others are the item; it"
 # What a statement may say, with defaults. A plan decides all of these but the last.
 TYPED = {
     "epsilon": "NULL", "delta": "NULL", "mechanism": "NULL", "counts": "false", "once": "NULL"
@@ -60,10 +64,13 @@ TYPED = {
 TEMPORARY = """(SELECT list(name) FROM (
     SELECT table_name AS name FROM duckdb_tables() WHERE temporary
     UNION ALL SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal))"""
+MACROS = """(SELECT list(DISTINCT function_name) FROM duckdb_functions()
+    WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro'))"""
 # What the function is told besides, by expressions of SQL.
 TOLD = {
-    "query": "query", "types": "typeof(types)", "temporary": TEMPORARY,
+    "query": "query", "temporary": TEMPORARY,
     "database": "current_database()", "schema": "current_schema()",
+    "schemas": "current_schemas(false)", "macros": MACROS,
     "statement": "current_query_id()", "text": "current_query()",
 }  # fmt: skip
 
@@ -189,20 +196,23 @@ def _macro(name: str, function: str, plan: Plan | None) -> str:
     """
     typed = TYPED if plan is None else {"once": TYPED["once"]}
     parameters = ", ".join(["query", *(f"{each} := {value}" for each, value in typed.items())])
-    told = {each: each for each in typed} | TOLD
-    pairs = ", ".join(f"'{each}', {value}" for each, value in told.items())
     # DuckDB refuses a query that is computed from tables, before anything runs. So that it refuses
     # such options too, they stand where the query does, and do nothing there.
     constant = f"CASE WHEN concat({', '.join(typed)}) = '' THEN query ELSE query END"
     keys = _keys(plan, constant, "counts")
+    # Of what stands in typeof and second in cast_to_type, binding leaves the type and nothing to
+    # run. Anywhere else, a session without the optimizer reads rows here that nobody was charged.
     types, texts = _list_of(keys), _list_of(f"SELECT COLUMNS(*)::VARCHAR FROM ({keys})")
+    told = {each: each for each in typed} | TOLD | {"types": f"typeof({types})"}
+    if plan is None:
+        # It is bound first, so that this refuses what has no second column, in words.
+        two = f'(SELECT list(a) FROM query({constant}) AS "{TWO}"(a, b))'
+        told = {"two": f"typeof({two})"} | told
+    pairs = ", ".join(f"'{each}', {value}" for each, value in told.items())
     return f"""
         CREATE OR REPLACE TEMP MACRO {name}({parameters}) AS TABLE
-        SELECT unnest(cast_to_type(cast_to_type(released::JSON, texts), types), max_depth := 2)
-        FROM (
-            SELECT {function}(json_object({pairs})::VARCHAR) AS released, types, texts
-            FROM (SELECT {types} AS types, {texts} AS texts)
-        )
+        SELECT unnest(cast_to_type(cast_to_type(released::JSON, {texts}), {types}), max_depth := 2)
+        FROM (SELECT {function}(json_object({pairs})::VARCHAR) AS released)
     """
 
 
@@ -309,6 +319,10 @@ class _Calls:
                 options |= {each: told[each] for each in ("epsilon", "delta", "mechanism")}
                 options["counts"] = bool(told["counts"])
             found = release(rows, self._plan, **options, ledger=self._charged(told))
+            if not len(found):
+                # A statement shows no report, and an empty table does not say why.
+                user, item = found.plan.user.name, found.plan.item.name
+                warn(f"{summary(found)} The person was taken from {user}, the item from {item}.")
             return _as_json(cursor, found)
 
     def _charged(self, told: dict[str, Any]) -> Spending:
@@ -327,7 +341,12 @@ class _Calls:
 
     def _columns(self, cursor: Any, told: dict[str, Any]) -> dict[str, Any]:
         """The columns of person and item, for a release; refuses what would fail after it."""
-        counted = bool(told.get("counts"))
+        given = told.get("counts")
+        counted = given is not None and flag("counts", given)
+        ((off,),) = cursor.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+        if off:
+            # Types are asked for by LIMIT 0, for which DuckDB would then read rows: uncharged.
+            raise ParameterError("disabled_optimizers is set; say RESET disabled_optimizers")
         keys = _keys(self._plan, _text(told["query"]), str(counted))
         _refuse_what_is_not_seen(cursor, keys, told)
         for name, type_ in zip(*_columns_of(cursor, keys), strict=True):
@@ -343,7 +362,10 @@ class _Calls:
 
 
 def _refuse_what_is_not_seen(cursor: Any, keys: str, told: dict[str, Any]) -> None:
-    """Refuse a query that is another one where it is run: a table may hide a temporary one."""
+    """Refuse a query that is another one where it is run.
+
+    There, another table or macro may have the name of a temporary one, or stand in another schema.
+    """
     import duckdb
 
     seen, named = None, set()
@@ -351,12 +373,19 @@ def _refuse_what_is_not_seen(cursor: Any, keys: str, told: dict[str, Any]) -> No
     with suppress(duckdb.Error):
         ((seen,),) = cursor.sql(f"SELECT typeof({_list_of(keys)})").fetchall()
         named = {name.lower() for name in cursor.get_table_names(told["query"])}
-    hidden = named.intersection(name.lower() for name in told["temporary"] or ())
+    temporary = {name.lower() for name in told["temporary"] or ()}
+    hidden = (
+        named & temporary
+        # DuckDB does not tell which tables are named by a list.
+        or (temporary and "query_table" in told["query"].lower())
+        or any(_calls_in(told["query"], name) for name in told["macros"] or ())
+        or len(told["schemas"]) > 1
+    )
     if seen != told["types"] or hidden:
         raise _unfit(
-            "it runs on a connection of its own, where temporary tables and views, registered "
-            "frames, settings of this session and what is not committed are not seen; name other "
-            "tables, or commit first"
+            "it runs on a connection of its own, where temporary tables, views and macros, "
+            "registered frames, settings of this session, a search_path of several schemas and "
+            "what is not committed are not seen; name other tables, or commit first"
         )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,7 +170,8 @@ def test_a_constant_call_is_not_computed_while_it_is_planned(shop: Shop) -> None
     told = {
         "query": ROWS, "epsilon": 1, "delta": 1e-6, "mechanism": "sieve", "counts": False,
         "once": None, "types": "STRUCT(product VARCHAR)[]", "temporary": None,
-        "database": "memory", "schema": "main", "statement": 0, "text": "",
+        "database": "memory", "schema": "main", "schemas": [], "macros": None,
+        "statement": 0, "text": "",
     }  # fmt: skip
     call = f"select {hidden(shop)}('{json.dumps(told)}')"
     assert shop.charges_of(f"explain {call}") == 0
@@ -326,7 +329,25 @@ def test_noisy_counts_are_a_further_column(shop: Shop) -> None:
 def test_an_empty_release_has_columns_too(shop: Shop) -> None:
     query = "select person, person::varchar as alone, date ''2024-02-29'' as day from visits"
     asked = shop.connection.sql(f"select * from dpsu_release('{query}', {OPTIONS})")
-    assert (asked.columns, asked.fetchall()) == (["alone", "day"], [])
+    with pytest.warns(dpsu.DataWarning, match=r"^0 items released by sieve"):
+        assert (asked.columns, asked.fetchall()) == (["alone", "day"], [])
+
+
+def test_an_empty_release_says_what_an_item_needed(shop: Shop) -> None:
+    """And which column was taken for the person, as it is the first one."""
+    query = "select ''NL'' as country, product, person from visits"
+    with pytest.warns(dpsu.DataWarning) as caught:
+        rows = shop.ask(f"select * from dpsu_release('{query}', {OPTIONS})")
+    (told,) = caught
+    needed = r"needs .* users.*, to be released with probability .* says what to do\. "
+    taken = "The person was taken from country, the item from product, person.$"
+    assert re.search(needed + taken, str(told.message))
+    assert rows == []
+    plan = dpsu.Plan.from_json(shop.ledger.account("visits").releases[-1].plan or "")
+    assert (plan.user.name, plan.item.names) == ("country", ("product", "person"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shop.ask(f"select * from {CALL}")
 
 
 @pytest.mark.parametrize(
@@ -339,7 +360,9 @@ def test_an_empty_release_has_columns_too(shop: Shop) -> None:
         ("select person, product, 1 as noisy_users from visits", "would be called 'noisy_users'"),
         ("select person, 0.5::double as half from visits", "'half' has type double"),
         ("select person, timetz '12:00:00+01' as hour from visits", "TIME WITH TIME ZONE"),
-        ("select person from visits", "SELECT list is empty"),
+        ("select person, '0101'::bit as bits from visits", "'bits' has type BIT"),
+        ("select person from visits", "first column is the person, the others .* has 1 column"),
+        ("show tables", "first column is the person, the others .* has 1 column"),
         ("select person, other from visits", "other"),
         ("select person, product from nowhere", "nowhere"),
         ("delete from visits", "Expected a single SELECT"),
@@ -350,6 +373,12 @@ def test_what_the_columns_say_is_wrong_costs_nothing(shop: Shop, query: str, mat
     typed = query.replace("'", "''")
     counts = ", counts := true" if "noisy_users" in query else ""
     shop.refused(f"select * from dpsu_release('{typed}', {OPTIONS}{counts})", match)
+
+
+def test_counts_are_true_or_false(shop: Shop) -> None:
+    call = f"select * from dpsu_release('{ROWS}', {OPTIONS}, counts := {{}})"
+    shop.refused(call.format("'false'"), "counts='false' is neither True nor False")
+    assert sorted(shop.ask(call.format("NULL"))) == PRODUCTS
 
 
 def test_users_may_have_several_columns(shop: Shop) -> None:
@@ -396,8 +425,19 @@ def test_what_the_query_would_not_see_is_refused(shop: Shop) -> None:
     shop.ask("create temp table mine as select * from visits")
     shop.refused(call.format("mine"), "connection of its own")
     shop.ask("create temp view VISITS as select person, 'other' as product from mine")
-    shop.refused(call.format("visits"), "connection of its own")
+    for name in ("visits", "query_table('visits')", "query_table(['visits'])"):
+        shop.refused(call.format(name.replace("'", "''")), "connection of its own")
     shop.ask("drop view temp.visits")
+    for where in ("", "temp"):
+        shop.ask(f"create {where} macro bought() as table select person, product from main.visits")
+    shop.refused(call.format("bought()"), "connection of its own")
+    shop.ask("drop macro table temp.bought")
+    assert shop.charges_of(call.format("bought()")) == 1
+    shop.ask("create schema other; create table other.visits as select 1 as person, 'a' as product")
+    shop.ask("create schema bare; set search_path = 'bare,other'")
+    shop.refused(call.format("visits"), "connection of its own")
+    shop.ask("set search_path = 'main'")
+    before = shop.charges
     shop.connection.register("frame", pa.table({"person": [1], "product": ["a"]}))
     shop.refused(call.format("frame"), "connection of its own")
     shop.ask("begin")
@@ -408,7 +448,7 @@ def test_what_the_query_would_not_see_is_refused(shop: Shop) -> None:
     with pytest.raises(duckdb.Error, match="connection of its own"):
         # Found among the variables here, and not among those of whoever runs the query.
         shop.connection.execute(call.format("cursor"))
-    assert (len(cursor), shop.charges) == (1, 0)
+    assert (len(cursor), shop.charges) == (1, before)
 
 
 def test_no_error_holds_a_value(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,6 +467,46 @@ def test_no_error_holds_a_value(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(dpsu.duckdb, "release", exhausted)
     shop.refused(f"select * from {CALL}", "there is not enough memory")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "select person, product::integer as product from marked",
+        "select person, error('leak ' || product) as product from marked",
+        "with v as materialized (select person, product::integer as product from marked) from v",
+    ],
+)
+@pytest.mark.parametrize("with_plan", [False, True])
+def test_nothing_is_read_before_the_charge_without_the_optimizer(
+    shop: Shop, broken: str, with_plan: bool
+) -> None:
+    """The macro mentions the query for its types: rows read there would stand in DuckDB's error."""
+    shop.ask(f"create table marked as select '{MARK}' as person, '{MARK} item' as product")
+    options = f", {OPTIONS}"
+    if with_plan:
+        plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve", user="person", item="product")
+        dpsu.duckdb.register(shop.connection, ledger=shop.spending, plan=plan)
+        options = ""
+    shop.ask("pragma disable_optimizer")
+    typed = broken.replace("'", "''")
+    call = f"select * from dpsu_release('{typed}'{options})"
+    assert shop.charges_of(f"explain {call}") == 0
+    shop.refused(call, "the query failed while its rows were read", charged=1)
+    assert sorted(shop.ask(f"select * from dpsu_release('{ROWS}'{options})")) == PRODUCTS
+
+
+def test_optimizers_that_leave_rows_unread_are_not_disabled_for_all(shop: Shop) -> None:
+    """The setting is the database's, and so one of the connection that the query runs on."""
+    call = (
+        f"select * from dpsu_release('select person, {{}} from visits order by product', {OPTIONS})"
+    )
+    shop.ask("set global disabled_optimizers = 'filter_pushdown,empty_result_pullup'")
+    # Whether a row fails must not show before the charge: all are refused alike.
+    for product in ("product", "product::integer as product"):
+        shop.refused(call.format(product), "say RESET disabled_optimizers")
+    shop.ask("reset global disabled_optimizers")
+    assert shop.charges_of(f"select * from {CALL}") == 1
 
 
 def test_what_is_interrupted_stays_charged(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,13 +567,14 @@ def test_files_may_be_read_only_and_attached_and_are_let_go(tmp_path: Path) -> N
 def test_the_examples_of_the_guide_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second, _ = blocks(ROOT / "docs" / "guides" / "duckdb.md", "python")
+    first, second, third, _ = blocks(ROOT / "docs" / "guides" / "duckdb.md", "python")
     monkeypatch.chdir(tmp_path)
     space: dict[str, Any] = {}
-    for block in (first, second):
+    for block in (first, second, third):
         exec(compile(block, "duckdb.md", "exec"), space)
     space["shop"].close()
     day = "datetime.date(2024, 2, 29)"
     said = capsys.readouterr().out.splitlines()
-    assert said == [f"[('bread', {day}), ('milk', {day})]", "2.0", "[(2,)]", "[(2,)]", "1.5"]
+    assert said[:5] == [f"[('bread', {day}), ('milk', {day})]", "2.0", "[(2,)]", "[(2,)]", "1.5"]
     assert f"# {said[0]}\n" in first
+    assert sum("An item is released with probability" in line for line in said[5:]) == 2

@@ -14,8 +14,8 @@ from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 from dpsu.inputs.keyed import check_types
 
-# Types of DuckDB that Arrow gets as others: without the zone, and with another sign.
-HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT")
+# Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
+HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
 
 
 def is_frame(data: Any) -> bool:
