@@ -72,7 +72,8 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
         raise ParameterError("data are the items of a mapping; give the mapping itself")
     elements, lose = list(data), keyed.tally.lose
     refuse_users_twice(elements, keyed)
-    if all(isinstance(element, tuple) for element in elements):
+    named = not one_per_entry(keyed.users)
+    if named and all(isinstance(element, tuple) for element in elements):
         pairs = [element for element in elements if len(element) == 2]
         if pairs or not elements:
             if len(pairs) < len(elements):
