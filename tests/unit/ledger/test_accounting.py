@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import dpsu
-from dpsu.engines import local
+from dpsu.engines import local, local_texts
 from dpsu.ledger.accounting import Cost, cost_of, total
 from dpsu.plans.counts import FRACTION_BITS
 from dpsu.plans.mechanisms.auto import Hints
@@ -120,6 +120,7 @@ class Drawn:
 
         monkeypatch.setattr(coins, "flip_coins", flipped)
         monkeypatch.setattr(local, "flip_coins", flipped)
+        monkeypatch.setattr(local_texts, "flip_coins", flipped)
         monkeypatch.setattr(noise.Noise, "rounded", drawn)
 
     def squared(self, norm: Fraction, unit: int, counted: int) -> Fraction:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import types
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -199,13 +198,15 @@ def test_what_cannot_be_is_refused(typed: dict[str, Any], message: str, path: Pa
 
 def test_people_of_several_ids_are_refused() -> None:
     """Their ids take part in different periods, and in more of them together."""
-    plan: Any = types.SimpleNamespace(
-        user=dpsu.Users("who"), privacy=types.SimpleNamespace(ids_per_person=2)
+    one, two = (
+        dpsu.plan(
+            epsilon=1, delta=1e-6, mechanism="sieve", user=dpsu.Users("who", ids_per_person=ids)
+        )
+        for ids in (1, 2)
     )
     with pytest.raises(dpsu.ParameterError, match="people of one id"):
-        refuse_per_user(2, 4, plan)
-    plan.privacy.ids_per_person = 1
-    refuse_per_user(2, 4, plan)
+        refuse_per_user(2, 4, two)
+    refuse_per_user(2, 4, one)
 
 
 def test_a_ledger_would_count_every_period(series: dpsu.Series, tmp_path: Path) -> None:
