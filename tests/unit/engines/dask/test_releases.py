@@ -254,9 +254,6 @@ def test_worker_processes_release_the_same_and_log_nothing() -> None:
 
 
 def test_a_frame_of_dask_is_not_collected() -> None:
-    import dask.dataframe as frames
-    import pandas
-
-    frame = frames.from_pandas(pandas.DataFrame({"user": ["a"], "item": ["b"]}), npartitions=1)
+    frame = dd.from_pandas(pd.DataFrame({"user": ["a"], "item": ["b"]}), npartitions=1)
     with pytest.raises(dpsu.ParameterError, match=r"dpsu\.dask\.release"):
         dpsu.release(frame, epsilon=1, delta=1e-6)
