@@ -189,7 +189,7 @@ def test_the_release_does_not_depend_on_the_number_of_partitions(spark: SparkSes
 
 def test_without_a_seed_releases_differ(spark: SparkSession) -> None:
     """Fresh keys: at a budget where much is left to chance, three releases are hardly one."""
-    rows = pa.table({"user": list(range(400)), "item": [k % 80 for k in range(400)]})
+    rows = pa.table({"user": [*range(400)] * 2, "item": [k % 80 for k in range(400)] * 2})
     df = spark.createDataFrame(rows)
     found = {
         dpsu.spark.release(df, mechanism="weighted-gaussian", partitions=1, epsilon=1, delta=0.02)

@@ -135,7 +135,8 @@ def test_the_key_shows_nowhere(spark: SparkSession, spark_folder: Path, rows: Da
 def test_nothing_is_left_behind(spark: SparkSession, spark_folder: Path) -> None:
     """No cache, table or view; no file of an exchange once the query is over."""
     marked = [f"marked item {k}" for k in range(50)]
-    table = pa.table({"user": list(range(2000)), "item": [marked[k % 50] for k in range(2000)]})
+    items = [marked[k % 50] for k in range(2000)]
+    table = pa.table({"user": [*range(2000)] * 2, "item": items * 2})
     df = spark.createDataFrame(table)
     dpsu.spark.release(
         df, epsilon=1, delta=1e-3, mechanism=dpsu.Sieve(rounds=4), partitions=3, counts=True
