@@ -87,7 +87,7 @@ def test_a_job_that_dies_releases_nothing(
         return wanted(df, plan, key, **options)
 
     monkeypatch.setattr(engine, "query", noted)
-    df = spark.range(100).selectExpr("id as user", "id % 5 as item")
+    df = spark.range(200).selectExpr("id % 100 as user", "id % 5 as item")
     dying = df.selectExpr("raise_error('died') as user", "item").selectExpr(
         "cast(user as bigint) as user", "item"
     )
