@@ -104,7 +104,7 @@ def test_keys_of_other_types_take_part_alike(
 
 def test_mistakes_cost_no_period_and_failures_do(spark: SparkSession, tmp_path: Path) -> None:
     series = dpsu.Series.create(tmp_path / "s", periods=2, mechanism="weighted-laplace", **BUDGET)
-    frame = spark.range(100).selectExpr("id as user", "id % 5 as item")
+    frame = spark.range(200).selectExpr("id % 100 as user", "id % 5 as item")
     for wrong, options, message in (
         (frame.selectExpr("user as who", "item"), {}, "the plan names it"),
         (frame, {"format": "csv"}, "format='csv' is for one machine"),
