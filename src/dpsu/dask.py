@@ -88,7 +88,7 @@ def release(
     """
     from dpsu.engines.cluster.running import checked_partitions
     from dpsu.engines.dask.query import DaskData
-    from dpsu.inputs.reading import refuse_same_object
+    from dpsu.inputs.also_public import refuse_same_object
 
     load("dask")
     refuse_same_object(df, public_items, getattr(mechanism, "prior", None), prior)

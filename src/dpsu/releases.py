@@ -129,7 +129,8 @@ def release(
     Frequency for Differentially Private Set Union, AAAI 2022.
     """
     from dpsu.engines.local import OneMachine
-    from dpsu.inputs.reading import Source, refuse_same_object
+    from dpsu.inputs.also_public import refuse_same_object
+    from dpsu.inputs.reading import Source
     from dpsu.runtime.memory import Memory, parse_size
 
     spending = Spending.of(ledger, may_be_named=True)

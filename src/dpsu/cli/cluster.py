@@ -69,7 +69,7 @@ def release_on_spark(
     import dpsu.spark
     from dpsu.cli.sources import files_read
     from dpsu.clusters import in_parallel
-    from dpsu.inputs.reading import refuse_same_files
+    from dpsu.inputs.also_public import refuse_same_files
     from dpsu.series.once import keeper_of
 
     if "plan" in made:

@@ -6,10 +6,8 @@ Anything that holds (user, item) rows is read part by part, into Arrow columns.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +18,7 @@ from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs, Rows
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
+from dpsu.inputs.also_public import refuse_same_files
 from dpsu.inputs.columns import (
     ONE_PER_ENTRY,
     Items,
@@ -29,7 +28,7 @@ from dpsu.inputs.columns import (
     names_of,
 )
 from dpsu.inputs.delimited import ReadTable
-from dpsu.inputs.formats import FORMATS, STDIN
+from dpsu.inputs.formats import FORMATS
 from dpsu.inputs.keyed import Keyed, one_per_entry
 from dpsu.inputs.melted import Melted, columns_of_values
 from dpsu.inputs.sql import Query
@@ -328,17 +327,6 @@ def _refuse_kind(data: Any) -> None:
     )
 
 
-def refuse_same_object(data: Any, *public: Any) -> None:
-    """Refuse confidential data that are also public: all of them would be released."""
-    if isinstance(data, (str, os.PathLike)):
-        # Names of files are compared by the files themselves.
-        return
-    if any(given is data and given is not None for given in public):
-        raise ParameterError(
-            "the confidential data are also given as public data; give public data"
-        )
-
-
 def refuse_private_as_public(
     data: Any, format: str | None, public: Iterable[tuple[str, Any]]
 ) -> None:
@@ -346,29 +334,6 @@ def refuse_private_as_public(
     named = list(public)
     paths = _paths(data) if named else []
     refuse_same_files(files.expand(paths, format), named)
-
-
-def refuse_same_files(
-    files_read: Iterable[str | os.PathLike[str]], public: Iterable[tuple[str, Any]]
-) -> None:
-    """Refuse public data from a file that is among those with confidential data, by any name."""
-    private = [_identity(path) for path in files_read]
-    for name, given in public:
-        found = _identity(given)
-        if found is not None and found in private:
-            raise ParameterError(
-                f"{{{name}}} is the file of the confidential data; give public data there",
-                **{name: ...},
-            )
-
-
-def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """What identifies a file under any of its names; None if there is no such file."""
-    try:
-        found = os.fstat(sys.stdin.fileno()) if str(path) == STDIN else Path(path).stat()
-    except (OSError, ValueError, AttributeError):
-        return None
-    return found.st_dev, found.st_ino
 
 
 def refuse_by_names(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsu.engines.cluster import engine
 from dpsu.engines.found import Found, Report
-from dpsu.inputs.reading import refuse_same_files
+from dpsu.inputs.also_public import refuse_same_files
 from dpsu.options import whole_number
 from dpsu.plans.mechanisms import Choice
 from dpsu.plans.plan import Plan
