@@ -6,7 +6,7 @@ from typing import Any
 
 import dpsu
 import dpsu.spark
-from dpsu.audits import audit_prior
+from dpsu.audit_scenarios import audit_prior
 from dpsu.cli import options
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS

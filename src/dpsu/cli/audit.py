@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsu.audits import HEAD, Audit, audit_prior
+from dpsu.audit_scenarios import audit_prior
+from dpsu.audits import HEAD, Audit
 from dpsu.cli.options import mechanism_of, mechanism_options
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import printed, somebody_watches
