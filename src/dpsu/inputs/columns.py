@@ -104,15 +104,23 @@ class Users(Typed):
             one, several = repr(self.name), f"values of {self.name!r}"
         if self.ids_per_person == 1:
             return one
+        if len(self.names) > 1:
+            # Nobody need promise that there are no more of them: a person may come on many days.
+            return f"group of up to {self.ids_per_person:,} {several}"
         return f"person, who may have up to {self.ids_per_person:,} {several},"
 
     @property
     def promise(self) -> str:
         """What is promised of people and their ids."""
+        ids = f"{self.ids_per_person:,}"
+        if self.ids_per_person > 1 and len(self.names) > 1:
+            return (
+                f"one person is up to {ids} combinations of {self.name!r}, in all rows: somebody "
+                f"who has more of them (such as days) is protected in any {ids} of them together"
+            )
         if self.ids_per_person > 1:
             what = "entries" if self.name == ONE_PER_ENTRY else f"values of {self.name!r}"
-            what = what if len(self.names) == 1 else f"combinations of {self.name!r}"
-            return f"nobody has more than {self.ids_per_person:,} {what}"
+            return f"nobody has more than {ids} {what}"
         if self.name == ONE_PER_ENTRY:
             return "each entry (row or list) of the data is another person's, and nobody has two"
         if len(self.names) > 1:
