@@ -46,6 +46,8 @@ def test_shell_examples_run(name: str, tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text(f"author,word\n{words}")
     for block in blocks(name, "sh"):
         script = block.replace("dpsu ", f"{sys.executable} -m dpsu ")
+        # Fewer made-up users are as good here, and a tenth of the work.
+        script = script.replace("--users 30000", "--users 3000")
         done = subprocess.run(
             ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
         )

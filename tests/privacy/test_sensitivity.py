@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import dpsu
+from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
@@ -24,11 +26,27 @@ ITEMS = 7
 COARSE = 4  # few bits make every rounding matter
 
 
-def neighbors(rng: np.random.Generator, cases: int, **shape: int) -> Iterator[tuple[Users, Users]]:
+class Neighbors(NamedTuple):
+    """A database, the same without one of its users, and how many users it has."""
+
+    more: Contributions
+    less: Contributions
+    users: int
+
+
+@cache
+def neighbors(cases: int, max_users: int) -> list[Neighbors]:
+    """Random neighbors, drawn and laid out once for all policies: that costs more than weighing."""
+    rng = np.random.default_rng(max_users)
+    drawn = []
     for _ in range(cases):
-        users = random_users(rng, n_items=ITEMS, **shape)
+        users = random_users(rng, n_items=ITEMS, max_users=max_users, max_size=ITEMS)
         gone = int(rng.integers(len(users)))
-        yield users, users[:gone] + users[gone + 1 :]
+        fewer = users[:gone] + users[gone + 1 :]
+        drawn.append(
+            Neighbors(contributions(users, ITEMS), contributions(fewer, ITEMS), len(users))
+        )
+    return drawn
 
 
 def l1_policies() -> list[tuple[Policy, int]]:
@@ -43,8 +61,8 @@ def l1_policies() -> list[tuple[Policy, int]]:
 @pytest.mark.parametrize("policy_and_budget", l1_policies(), ids=lambda p: str(p[0]))
 def test_l1_policies_exactly(policy_and_budget: tuple[Policy, int]) -> None:
     policy, budget = policy_and_budget
-    for users, fewer in neighbors(np.random.default_rng(1), 4000, max_users=12, max_size=7):
-        more, less = policy_weights(policy, users, ITEMS), policy_weights(policy, fewer, ITEMS)
+    for pair in neighbors(4000, 12):
+        more, less = policy.weights(pair.more), policy.weights(pair.less)
         assert (more >= less).all()
         assert (more - less).sum() <= budget
 
@@ -52,18 +70,18 @@ def test_l1_policies_exactly(policy_and_budget: tuple[Policy, int]) -> None:
 @pytest.mark.parametrize("votes", [1, 2, 3, 4])
 def test_votes_differ_by_one_unit_on_one_item(votes: int) -> None:
     policy = GreedyPolicy(votes, 0, 1)
-    for users, fewer in neighbors(np.random.default_rng(votes), 8000, max_users=16, max_size=7):
-        moved = policy_weights(policy, users, ITEMS) - policy_weights(policy, fewer, ITEMS)
+    for pair in neighbors(8000, 16):
+        moved = policy.weights(pair.more) - policy.weights(pair.less)
         assert sorted(moved[moved != 0].tolist()) in ([], [1])
 
 
 def test_count_and_weighted_l2() -> None:
-    for users, fewer in neighbors(np.random.default_rng(3), 8000):
-        moved = policy_weights(Count(), users, ITEMS) - policy_weights(Count(), fewer, ITEMS)
+    for pair in neighbors(8000, 16):
+        moved = Count().weights(pair.more) - Count().weights(pair.less)
         assert moved.min() >= 0
         assert moved.max() <= 1
         policy = Weighted(2, 20)
-        moved = policy_weights(policy, users, ITEMS) - policy_weights(policy, fewer, ITEMS)
+        moved = policy.weights(pair.more) - policy.weights(pair.less)
         assert moved.min() >= 0
         assert sum(int(m) ** 2 for m in moved) <= 1 << 40
 
@@ -71,15 +89,14 @@ def test_count_and_weighted_l2() -> None:
 @pytest.mark.parametrize("passes", [1, 2, 3])
 @pytest.mark.parametrize("bits", [8, 48])
 def test_l2_descent_up_to_its_stated_rounding(passes: int, bits: int) -> None:
-    rng = np.random.default_rng([passes, bits])
     for cutoff in (1.0, 1.9, 3.3):
         policy = L2Descent(int(cutoff * 2**bits), bits, passes)
-        for users, fewer in neighbors(rng, 2500, max_users=12, max_size=7):
-            more, less = policy_weights(policy, users, ITEMS), policy_weights(policy, fewer, ITEMS)
+        for pair in neighbors(4000, 12):
+            more, less = policy.weights(pair.more), policy.weights(pair.less)
             moved = np.sqrt(np.sum(((more - less).astype(float) / 2.0**bits) ** 2))
-            assert moved <= 1.0 + len(users) * policy.roundings(ITEMS) + 1e-12
+            assert moved <= 1.0 + pair.users * policy.roundings(ITEMS) + 1e-12
             # Never below by more than rounding: adding a user does not take weight away.
-            assert (more - less).min() >= -len(users) * passes * ITEMS
+            assert (more - less).min() >= -pair.users * passes * ITEMS
 
 
 @pytest.mark.slow
@@ -91,7 +108,7 @@ def test_reroute_up_to_its_stated_rounding(bits: int) -> None:
     for degree in (2, 4, ITEMS):
         for cutoff in (1.0, 1.5, 2.6):
             policy = ReroutePolicy(int(cutoff * 2**bits), bits, degree)
-            for users, fewer in neighbors(rng, 2000, max_users=14, max_size=7):
+            for users, fewer in random_neighbors(rng, 2000):
                 more, less = (policy_weights(policy, held, ITEMS) for held in (users, fewer))
                 moved = np.sqrt(np.sum(((more - less).astype(float) / 2.0**bits) ** 2))
                 assert moved <= 1.0 + len(users) * policy.roundings() + 1e-12
@@ -107,6 +124,13 @@ def test_reroute_up_to_its_stated_rounding(bits: int) -> None:
                     exceeded, float(np.sqrt(np.sum(((twice[0] - twice[1]) / 2.0**bits) ** 2)))
                 )
     assert exceeded > 1.02
+
+
+def random_neighbors(rng: np.random.Generator, cases: int) -> Iterator[tuple[Users, Users]]:
+    for _ in range(cases):
+        users = random_users(rng, n_items=ITEMS, max_users=14, max_size=7)
+        gone = int(rng.integers(len(users)))
+        yield users, users[:gone] + users[gone + 1 :]
 
 
 def _shared(users: Users, bits: int, degree: int) -> np.ndarray:
