@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dpsu
+from dpsu.ledger import splitting
 from dpsu.ledger.accounting import shift_of
 from dpsu.ledger.splitting import repeated
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism, OneShot
@@ -401,7 +402,12 @@ def test_a_design_of_its_own_says_itself_that_it_heeds_several_ids() -> None:
         del MECHANISMS[Own.name]
 
 
-def test_releases_that_share_a_budget_are_planned_for_all_ids() -> None:
+def test_releases_that_share_a_budget_are_planned_for_all_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Each step of the search for the largest epsilon is a plan, which takes a second here.
+    monkeypatch.setattr(splitting, "PARTS_OF_DELTA", (1.0,))
+    monkeypatch.setattr(splitting, "FINENESS", 0.01)
     user = dpsu.Users(ids_per_person=100)
     sips = dpsu.Sips(max_items=1)
     each = dpsu.split_budget((30, 0.1), releases=30, mechanism=sips, user=user)
