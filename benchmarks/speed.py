@@ -46,8 +46,8 @@ Machines are noisy: read ratios, and read them as one run. *Cold* is the first c
 which loads the compiled kernels.
 
 Our aim is at most 1.0 times the faster of the two, in time and in memory, from Parquet, however the
-data come. The first tables show the same rows in every shape, with ratios of wall time, CPU time and
-peak memory: users as integers or as text, rows by user or in random order over the whole file,
+data come. The first tables show the same rows in every shape, with ratios of wall time, CPU time
+and peak memory: users as integers or as text, rows by user or in random order over the whole file,
 which is what a log of events by e-mail address is. Below half a million rows the fixed costs of a
 call show, and memory is that of the compiler. The tables by mechanism are those of users as
 integers, in random order within blocks of 100,000 users. *Bytes/row* is the peak above what the
