@@ -35,7 +35,7 @@ mutants: $(VENV)/.test
 	$(BIN)/python -m tools.pages
 
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/speed.py S M
+	$(BIN)/python -m benchmarks.speed S M
 	$(BIN)/python benchmarks/spark.py M
 	$(BIN)/python -m tools.plots
 	$(BIN)/python -m tools.pages

@@ -281,11 +281,12 @@ def main() -> None:
     from importlib.metadata import version
 
     sys.path.insert(0, str(HERE.parent))
-    from benchmarks.speed import _rows, make
+    from benchmarks.speed import _rows
+    from benchmarks.speed_data import Shape, make
 
     chosen.data.mkdir(parents=True, exist_ok=True)
-    path = make(chosen.size, "parquet", chosen.data)
-    small = make("S", "parquet", chosen.data)
+    path = make(chosen.size, Shape(), chosen.data)
+    small = make("S", Shape(), chosen.data)
     engines = compare([small, *[path] * chosen.repeats])
     if chosen.peer_python:
         command = [chosen.peer_python, __file__, "--measure-peer", str(path)]

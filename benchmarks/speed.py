@@ -1,9 +1,10 @@
 """What a private release costs, beside the plain GROUP BY that is not private.
 
-    python benchmarks/speed.py S M            ours against DuckDB and Polars, table and JSON
-    python benchmarks/speed.py M --format csv the same from CSV
-    python benchmarks/speed.py XL --engines policy-gaussian   one of them alone
-    python benchmarks/speed.py M L --before TREE   with the default of an older tree beside ours
+    python -m benchmarks.speed S M            ours against DuckDB and Polars, table and JSON
+    python -m benchmarks.speed M L --shapes   the same rows in every shape
+    python -m benchmarks.speed M --format csv the same from CSV
+    python -m benchmarks.speed XL --engines policy-gaussian   one of them alone
+    python -m benchmarks.speed M L --before TREE   with the default of an older tree beside ours
 
 Every measurement is a process of its own that does the work three times and reports the better of
 the last two (warm) beside the first (cold: page cache and loading of compiled kernels included).
@@ -29,20 +30,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.speed_data import SHAPES, SIZES, Shape, make
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-# Users and items; sets are log-normal (median 20, mean 36), popularity is Zipf with exponent 1.05.
-SIZES = {
-    "S": (10_000, 250_000),
-    "M": (223_000, 250_000),
-    "L": (1_000_000, 250_000),
-    "XL": (10_000_000, 250_000),
-    "XXL": (27_800_000, 3_000_000),  # a billion rows, items as integers
-}
 EXPLANATION = """\
 What a private release costs, from the Parquet file to the written result, beside the query that
 everyone runs without thinking and that is not private: `SELECT item, COUNT(DISTINCT user) FROM t
-GROUP BY item` in DuckDB and in Polars. Made by `make bench` and `python benchmarks/speed.py L XL`:
+GROUP BY item` in DuckDB and in Polars. Made by `make bench` and `python -m benchmarks.speed L XL`:
 epsilon 3, delta e^-10, at most 100 items per user (greedy and bits: all; sieve: 3000 scouted and
 300 decided on, in 20 rounds or in 6). *Default* names no mechanism: an estimate chooses, and takes
 sieve here; *default before* is `sieve` with 14 rounds, the default of an older version, in the same
@@ -50,12 +45,16 @@ run: six more rounds and the estimate take a quarter to a third more time, and r
 Machines are noisy: read ratios, and read them as one run. *Cold* is the first call in a process,
 which loads the compiled kernels.
 
-Our aim is at most 1.0 times the faster of the two, in time and in memory, from Parquet. It is met
-at 8 million rows and more; below half a million the fixed costs of a call show, and memory is that
-of the compiler. *Bytes/row* is the peak above what the process took before the work began. Text
-formats cost more: no type is guessed from values, and the reader of CSV allows line breaks inside
-quotes. Single ratios move by 0.1 to 0.2 between runs. XXL is one run from start to end; what did
-not fit in 60 % of the 23 GB that were available went to disk.
+Our aim is at most 1.0 times the faster of the two, in time and in memory, from Parquet, however the
+data come. The first tables show the same rows in every shape, with ratios of wall time, CPU time
+and peak memory: users as integers or as text, rows by user or in random order over the whole file,
+which is what a log of events by e-mail address is. Below half a million rows the fixed costs of a
+call show, and memory is that of the compiler. The tables by mechanism are those of users as
+integers, in random order within blocks of 100,000 users. *Bytes/row* is the peak above what the
+process took before the work began. Text formats cost more: no type is guessed from values, and
+CSV may have line breaks inside quotes. Single ratios move by 0.1 to 0.2 between runs.
+XXL is one run from start to end; what did not fit in 60 % of the 23 GB that were available went to
+disk.
 
 ![Seconds and peak memory against rows](../images/speed.svg)"""
 BASELINES = ["duckdb", "polars"]
@@ -74,57 +73,18 @@ OURS = [
     "default",
 ]
 BEFORE = "default before"  # fmt: skip
-
-
-def make(size: str, format_: str, folder: Path, seed: int = 1) -> Path:
-    """Write a data set of this size, rows in random order within blocks."""
-    path = folder / f"{size}.{format_}"
-    if path.exists():
-        return path
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    users, n_items = SIZES[size]
-    rng = np.random.default_rng(seed)
-    popularity = np.cumsum(1.0 / np.arange(1, n_items + 1) ** 1.05)
-    popularity /= popularity[-1]
-    shuffled = rng.permutation(n_items)
-    names = pa.array(shuffled if size == "XXL" else [f"word{k:x}" for k in shuffled])
-    partial = path.with_suffix(".partial")
-    writer: Any = None
-    block = 100_000
-    for first in range(0, users, block):
-        drawn = rng.lognormal(np.log(20), 1.1, min(block, users - first))
-        sizes = np.clip(drawn, 1, 2000).astype(np.int64)
-        user = np.repeat(np.arange(first, first + len(sizes)), sizes)
-        item = np.searchsorted(popularity, rng.random(len(user))).astype(np.int32)
-        mixed = rng.permutation(len(user))
-        table = pa.table({"user": user[mixed], "item": names.take(pa.array(item[mixed]))})
-        if format_ == "jsonl":
-            import polars as pl
-
-            with partial.open("ab") as file:
-                pl.from_arrow(table).write_ndjson(file)  # type: ignore[union-attr]
-            continue
-        if writer is None and format_ == "parquet":
-            writer = pa.parquet.ParquetWriter(partial, table.schema)
-        elif writer is None:
-            writer = pa.csv.CSVWriter(str(partial), table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
-    partial.rename(path)
-    return path
+# What is measured in every shape.
+OF_SHAPES = ["weighted-gaussian", "default"]
 
 
 def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
     """The work of one engine on one file."""
+    items = _items(path)
     if engine == "duckdb":
         import duckdb
 
-        query = f"select item, count(distinct \"user\") from '{path}' group by item"
+        keys = ", ".join(items)
+        query = f"select {keys}, count(distinct \"user\") from '{path}' group by {keys}"
 
         def queried() -> None:
             duckdb.sql(f"copy ({query}) to '{out}' (format parquet)")
@@ -137,7 +97,7 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
 
         def grouped() -> None:
             lazy = scan[path.suffix](path)  # type: ignore[operator]
-            counted = lazy.group_by("item").agg(pl.col("user").n_unique())
+            counted = lazy.group_by(*items).agg(pl.col("user").n_unique())
             counted.collect(engine="streaming").write_parquet(out)
 
         return grouped
@@ -154,11 +114,22 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
             options["max_items"] = 100
         named["mechanism"] = dpsu.mechanism(mechanism, **options)
 
+    columns = items[0] if len(items) == 1 else items
+
     def released() -> None:
-        found = dpsu.release(path, epsilon=3, delta=math.exp(-10), **named)
+        found = dpsu.release(path, item=columns, epsilon=3, delta=math.exp(-10), **named)
         found.write(out)
 
     return released
+
+
+def _items(path: Path) -> list[str]:
+    """Columns of items, by the schema of a file; other formats have one."""
+    if path.suffix != ".parquet":
+        return ["item"]
+    import pyarrow.parquet
+
+    return [name for name in pyarrow.parquet.read_schema(path).names if name != "user"]
 
 
 def measure(engine: str, path: Path) -> dict[str, float]:
@@ -192,8 +163,8 @@ def in_a_process(engine: str, path: Path, before: Path | None = None) -> dict[st
     """Measure in a fresh process, so that peaks of memory do not mix."""
     older = {"PYTHONPATH": str(before / "src")} if before is not None and engine == BEFORE else {}
     done = subprocess.run(
-        [sys.executable, __file__, "--measure", engine, str(path)],
-        capture_output=True, text=True, check=True, env=os.environ | older,
+        [sys.executable, "-m", "benchmarks.speed", "--measure", engine, str(path)],
+        capture_output=True, text=True, check=True, env=os.environ | older, cwd=HERE.parent,
     )  # fmt: skip
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -203,13 +174,48 @@ def compare(
     size: str, format_: str, folder: Path, engines: list[str], before: Path | None = None
 ) -> dict[str, Any]:
     """All engines on one data set."""
-    path = make(size, format_, folder)
+    path = make(size, Shape(format=format_), folder)
     rows = _rows(path)
     found = {}
     for engine in engines:
         print(f"{size} {format_}: {engine} ...", file=sys.stderr, flush=True)
         found[engine] = in_a_process(engine, path, before)
     return {"size": size, "format": format_, "rows": rows, "engines": found}
+
+
+def compare_shapes(size: str, folder: Path, engines: list[str]) -> dict[str, Any]:
+    """All engines on one size in all shapes, one shape after the other."""
+    rows, shapes = 0, {}
+    for shape in SHAPES:
+        path = make(size, shape, folder)
+        rows = _rows(path)
+        found = {}
+        for engine in engines:
+            print(f"{size} {shape}: {engine} ...", file=sys.stderr, flush=True)
+            found[engine] = in_a_process(engine, path)
+        shapes[str(shape)] = {"described": shape.described, "engines": found}
+    return {"size": size, "rows": rows, "shapes": shapes}
+
+
+def table_of_shapes(result: dict[str, Any], heading: str = "") -> str:
+    """All shapes of a size as a Markdown table; ratios are to the faster of the two baselines."""
+    lines = [
+        f"{heading}{result['size']}, in every shape: {result['rows']:,} rows",
+        "",
+        "| users | order | Parquet | keys | DuckDB s | Polars s | "
+        + " | ".join(f"{name}, x faster | CPU | memory" for name in OF_SHAPES)
+        + " |",
+        "|---|---|---|---:|---:|---:|" + "---:|---:|---:|" * len(OF_SHAPES),
+    ]
+    for shape in result["shapes"].values():
+        engines = shape["engines"]
+        base = [engines[name] for name in BASELINES]
+        cells = [f"{one['warm_s']:.2f}" for one in base]
+        for name in OF_SHAPES:
+            for what in ("warm_s", "warm_cpu_s", "peak_mb"):
+                cells.append(_ratio(engines[name][what], min(one[what] for one in base)))
+        lines.append(f"| {shape['described']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _rows(path: Path) -> int:
@@ -253,6 +259,7 @@ def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description="Speed beside a plain GROUP BY.")
     parser.add_argument("sizes", nargs="*", metavar="SIZE", help=f"of {', '.join(SIZES)}")
+    parser.add_argument("--shapes", action="store_true", help="the same rows in every shape")
     parser.add_argument("--format", choices=["parquet", "csv", "jsonl"], default="parquet")
     parser.add_argument("--engines", nargs="+", choices=[*BASELINES, *OURS], metavar="ENGINE")
     parser.add_argument("--before", type=Path, metavar="TREE", help="an older tree of sources")
@@ -268,7 +275,10 @@ def main() -> None:
     engines = chosen.engines or [*BASELINES, *OURS]
     engines += [BEFORE] if chosen.before is not None else []
     for size in chosen.sizes:
-        result = compare(size, chosen.format, chosen.data, engines, chosen.before)
+        if chosen.shapes:
+            result = compare_shapes(size, chosen.data, [*BASELINES, *OF_SHAPES])
+        else:
+            result = compare(size, chosen.format, chosen.data, engines, chosen.before)
         result |= {
             "date": datetime.now(UTC).date().isoformat(),
             "machine": {"cores": os.cpu_count(), "system": platform.platform()},
@@ -277,9 +287,10 @@ def main() -> None:
                 for name in ("dpsu", "duckdb", "numba", "numpy", "polars", "pyarrow")
             },
         }
-        print(table(result))
+        print(table_of_shapes(result) if chosen.shapes else table(result))
         RESULTS.mkdir(exist_ok=True)
-        target = RESULTS / f"speed-{size}-{chosen.format}.json"
+        name = f"shapes-{size}" if chosen.shapes else f"speed-{size}-{chosen.format}"
+        target = RESULTS / f"{name}.json"
         target.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -79,16 +80,27 @@ def _command_line() -> str:
 
 
 def _speed() -> str:
-    from benchmarks import speed
+    from benchmarks import speed, speed_phases
 
     found = [json.loads(path.read_text("utf-8")) for path in speed.RESULTS.glob("speed-*.json")]
     found.sort(key=lambda result: (result["format"] != "parquet", result["rows"]))
     parts = ["# Speed", "", speed.EXPLANATION]
+    for name in ("S", "M", "L"):
+        if (path := speed.RESULTS / f"shapes-{name}.json").exists():
+            result = json.loads(path.read_text("utf-8"))
+            parts += ["", speed.table_of_shapes(result, heading="## "), "", _measured(result)]
+    if speed_phases.RESULTS.exists():
+        parts += ["", speed_phases.EXPLANATION]
+        parts += [speed_phases.table(json.loads(speed_phases.RESULTS.read_text("utf-8")))]
     for result in found:
-        versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
-        parts += ["", speed.table(result, heading="## "), ""]
-        parts += [f"{result['date']}, {result['machine']['cores']} cores, {versions}."]
+        parts += ["", speed.table(result, heading="## "), "", _measured(result)]
     return "\n".join(parts) + "\n"
+
+
+def _measured(result: dict[str, Any]) -> str:
+    """When, on what and with which versions."""
+    versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
+    return f"{result['date']}, {result['machine']['cores']} cores, {versions}."
 
 
 def _yields() -> str:

@@ -34,8 +34,6 @@ MS_OF_DAY = 1000 * SECONDS_OF_DAY
 FIRST_DAY, END_DAY = -719_162, 2_932_897
 MOST_DIGITS, MOST_DIGITS_OF_ALL = 38, 76
 HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8)
-# The places of 32 hexadecimal digits in a UUID of 36 characters.
-UUID_PLACES = np.array([at for at in range(36) if at not in (8, 13, 18, 23)])
 
 
 def kind_of(type_: pa.DataType) -> str | None:
@@ -323,10 +321,11 @@ def _hex(values: pa.Array) -> pa.Array:
 
 def _hex_of_uuids(values: pa.Array) -> pa.Array:
     """UUIDs in the usual form, in groups of 8, 4, 4, 4 and 12 digits."""
-    raw = _fixed(values.storage, 16)
-    texts = np.full((len(values), 36), ord("-"), np.uint8)
-    texts[:, UUID_PLACES] = HEX.reshape(256, 2)[raw].reshape(len(values), 32)
-    return _text_of(texts.ravel(), np.arange(len(values) + 1, dtype=np.int64) * 36, values)
+    from dpsu.kernels.hexadecimal import write_uuids
+
+    texts = np.empty(36 * len(values), np.uint8)
+    write_uuids(_fixed(values.storage, 16).ravel(), HEX, texts)
+    return _text_of(texts, np.arange(len(values) + 1, dtype=np.int64) * 36, values)
 
 
 def _fixed(values: pa.Array, width: int) -> NDArray[np.uint8]:

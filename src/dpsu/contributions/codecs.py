@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions.cells import kind_of, merged, parse, result_type, spell
+from dpsu.contributions.cells import UUIDS, kind_of, merged, parse, result_type, spell
 from dpsu.contributions.id_columns import Column, Lose
 from dpsu.contributions.id_types import TEXT_TYPE
 from dpsu.contributions.ids import (
@@ -130,6 +130,10 @@ def encode(parts: Sequence[Cells], lose: Lose) -> pa.Array:
     """One id for each row, from the cells of one or more columns; null where any cell has none."""
     if is_plain([(column, cells.type) for column, cells in parts]):
         return parts[0][1]
+    if len(parts) == 1 and kind_of(parts[0][1].type) == UUIDS:
+        # Users, who hardly repeat: to find the distinct ones first costs more than it saves.
+        column, cells = parts[0]
+        return column.texts(cells, lose)
     codes, texts = _coded(*parts[0], lose)
     if len(parts) > 1:
         texts = _escaped(texts)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from dpsu.contributions.id_columns import Column, Lose
@@ -26,6 +27,9 @@ from dpsu.options import shown
 
 # A row group of more rows, or bytes, is read batch by batch: by one core, but in little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
+# A column repeats often if each distinct cell does so many times, in all of a row group that was
+# read as a dictionary, or in a sample of one that was not.
+REPEATS, SAMPLE = 8, 1 << 12
 
 
 # Files that people have, and that are not read: a name that ends so is a name of a file.
@@ -184,26 +188,29 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
     schema, metadata = whole.schema_arrow, whole.metadata
     _check_schema(schema, wanted, what)
     columns = [column.name for column in wanted]
-    # Columns that Parquet stores as dictionaries are read as such: each distinct value is hashed
-    # once. Not so texts, which hardly repeat.
     types = {column.name: schema.field(column.name).type for column in wanted}
-    spelled = [column.name for column in wanted if column.option == "text"]
-    text = [
+    texts = [column.name for column in wanted if column.option == "text"]
+    # Columns of texts hardly repeat.
+    may_repeat = [
         name
         for name, type_ in types.items()
-        if name not in spelled and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
+        if name not in texts and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
     ]
+    repeating: set[str] = set()
 
-    def open_dictionaries() -> pa.parquet.ParquetFile:
-        return opened(metadata=metadata, read_dictionary=text)
+    def reopened() -> pa.parquet.ParquetFile:
+        return opened(metadata=metadata, read_dictionary=sorted(repeating))
 
     def read_group(group: int) -> pa.Table:
-        return without_values(
-            lambda: open_dictionaries().read_row_group(
-                group, columns=list(columns), use_threads=False
+        table = without_values(
+            lambda: reopened().read_row_group(
+                group, columns=list(columns), use_threads=metadata.num_row_groups == 1
             ),
             broken,
         )
+        for name in may_repeat:
+            (repeating.add if repeats_often(table[name]) else repeating.discard)(name)
+        return table
 
     def tables() -> Iterator[ReadTable]:
         # An empty table first, because a column without rows has a type, too.
@@ -213,12 +220,26 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
             if rows <= LARGEST_GROUP and n_bytes <= LARGEST_GROUP_BYTES:
                 yield partial(read_group, group)
             else:
-                file = without_values(open_dictionaries, broken)
+                file = without_values(reopened, broken)
                 at_once = min(LARGEST_GROUP, 1 + rows * LARGEST_GROUP_BYTES // max(n_bytes, 1))
                 batches = file.iter_batches(at_once, [group], columns=list(columns))
                 yield from delimited.tables_of(batches, broken)
 
     return OpenFile(tables(), metadata.num_rows)
+
+
+def repeats_often(cells: pa.ChunkedArray) -> bool:
+    """Whether a column of text is better read as a dictionary, by the row group before.
+
+    Where cells repeat, each distinct one is then hashed once. Where they do not, Arrow would build
+    the dictionary row by row, which takes several times as long as reading the texts.
+    """
+    if pa.types.is_dictionary(cells.type):
+        distinct = sum(len(chunk.dictionary) for chunk in cells.chunks)
+    else:
+        cells = cells.slice(0, SAMPLE)
+        distinct = pc.count_distinct(cells).as_py()
+    return bool(distinct * REPEATS <= len(cells))
 
 
 def _size(metadata: Any, group: int, wanted: Sequence[Column]) -> tuple[int, int]:

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dpsu.kernels.loads import load_end, load_word
 from dpsu.runtime.threads import in_ranges
 
 Bytes = NDArray[np.uint8]
@@ -50,6 +51,7 @@ _PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _PRIME_3 = np.uint64(0x165667B19E3779F9)
 _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = np.uint64(0x27D4EB2F165667C5)
+_LOW_HALF, _LOW_BYTE = np.uint64(2**32 - 1), np.uint64(255)
 
 
 def digests(
@@ -268,14 +270,6 @@ def _rotate_left(word: Any, by: Any) -> Any:
 
 
 @njit(cache=True, inline="always")
-def _little_endian(data: Bytes, start: int, count: int) -> Any:
-    word = np.uint64(0)
-    for i in range(count):
-        word |= np.uint64(data[start + i]) << np.uint64(8 * i)
-    return word
-
-
-@njit(cache=True, inline="always")
 def _lane(accumulator: Any, word: Any) -> Any:
     return _rotate_left(accumulator + word * _PRIME_2, 31) * _PRIME_1
 
@@ -300,10 +294,10 @@ def hash_bytes(data: Bytes, start: int, stop: int, seed: Any) -> Any:
         v3 = seed
         v4 = seed - _PRIME_1
         while at + 32 <= stop:
-            v1 = _lane(v1, _little_endian(data, at, 8))
-            v2 = _lane(v2, _little_endian(data, at + 8, 8))
-            v3 = _lane(v3, _little_endian(data, at + 16, 8))
-            v4 = _lane(v4, _little_endian(data, at + 24, 8))
+            v1 = _lane(v1, load_word(data, at))
+            v2 = _lane(v2, load_word(data, at + 8))
+            v3 = _lane(v3, load_word(data, at + 16))
+            v4 = _lane(v4, load_word(data, at + 24))
             at += 32
         h = _rotate_left(v1, 1) + _rotate_left(v2, 7) + _rotate_left(v3, 12) + _rotate_left(v4, 18)
         for v in (v1, v2, v3, v4):
@@ -312,17 +306,21 @@ def hash_bytes(data: Bytes, start: int, stop: int, seed: Any) -> Any:
         h = seed + _PRIME_5
     h += np.uint64(length)
     while at + 8 <= stop:
-        h ^= _lane(np.uint64(0), _little_endian(data, at, 8))
+        h ^= _lane(np.uint64(0), load_word(data, at))
         h = _rotate_left(h, 27) * _PRIME_1 + _PRIME_4
         at += 8
-    if at + 4 <= stop:
-        h ^= _little_endian(data, at, 4) * _PRIME_1
-        h = _rotate_left(h, 23) * _PRIME_2 + _PRIME_3
-        at += 4
-    while at < stop:
-        h ^= np.uint64(data[at]) * _PRIME_5
-        h = _rotate_left(h, 11) * _PRIME_1
-        at += 1
+    if at < stop:
+        rest = load_end(data, at, stop - at)
+        if at + 4 <= stop:
+            h ^= (rest & _LOW_HALF) * _PRIME_1
+            h = _rotate_left(h, 23) * _PRIME_2 + _PRIME_3
+            rest >>= np.uint64(32)
+            at += 4
+        while at < stop:
+            h ^= (rest & _LOW_BYTE) * _PRIME_5
+            h = _rotate_left(h, 11) * _PRIME_1
+            rest >>= np.uint64(8)
+            at += 1
     return _avalanche(h)
 
 

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -42,6 +43,8 @@ class Memory:
         self._held = 0
         self._slab: mmap.mmap | None = None
         self._used = 0
+        # Reentrant, because an array may be freed while another is made.
+        self._lock = threading.RLock()
 
     def expect(self, rows: int) -> None:
         """Refuse before the work starts if neither memory nor disk will have room."""
@@ -63,20 +66,22 @@ class Memory:
             )
 
     def empty(self, size: int, dtype: Any = np.int32) -> NDArray[Any]:
-        """An array to be filled by the caller; it holds zeros."""
+        """An array of zeros, to be filled by the caller; any thread may ask for one."""
         n_bytes = size * np.dtype(dtype).itemsize
         if n_bytes == 0:
             return np.empty(size, dtype)
-        if self._held + n_bytes > self.limit:
-            return self._on_disk(size, n_bytes, dtype)
-        self._held += n_bytes
+        with self._lock:
+            if self._held + n_bytes > self.limit:
+                return self._on_disk(size, n_bytes, dtype)
+            self._held += n_bytes
         # Not from the heap, which does not return memory that is freed piece by piece.
         array = np.frombuffer(_mapped(lambda: _anonymous(n_bytes)), dtype, size)
         weakref.finalize(array, self._free, n_bytes)
         return array
 
     def _free(self, n_bytes: int) -> None:
-        self._held -= n_bytes
+        with self._lock:
+            self._held -= n_bytes
 
     def _on_disk(self, size: int, n_bytes: int, dtype: Any) -> NDArray[Any]:
         if self._slab is None or self._used + n_bytes > len(self._slab):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import Ids
-from dpsu.contributions.interning import Interner, Prepared
+from dpsu.contributions.interner import Interner
 from dpsu.contributions.pairs import Rows, Tally, question_users, report_lost, report_nothing
 from dpsu.kernels.grams import BARRIER
 from dpsu.runtime.threads import in_order_ahead
@@ -70,30 +70,34 @@ def read_corpus(
     users = Interner(Column(rows.names[0], "user", rows.types[0]), tally.lose)
     tokens = Interner(Column(source.column, "text"), tally.lose)
 
-    def prepare(piece: Piece) -> tuple[Prepared, Prepared, Int32, Int32]:
+    def read(piece: Piece) -> tuple[Int32, Int32, int]:
         owner, segments = make_tokens.of(piece)
         texts, codes, sizes = sequences(segments, tally)
-        owners = np.repeat(np.arange(len(owner), dtype=np.int32), sizes)
-        (user,) = users.prepare(pa.chunked_array([owner]))
-        (token,) = tokens.prepare(pa.chunked_array([texts]))
-        return user, token, codes, owners
+        user_codes, token_codes = np.empty(len(owner), np.int32), np.empty(len(texts), np.int32)
+        if users.intern(owner, user_codes):
+            tally.lose(f"some rows have no {rows.names[0]!r}", 1)
+        tokens.intern(texts, token_codes)
+        return (
+            np.append(token_codes, np.int32(BARRIER))[codes],
+            np.repeat(user_codes, sizes),
+            len(owner),
+        )
 
     all_codes, all_owners = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    for user, token, codes, owners in in_order_ahead(prepare, pieces(rows, source.column)):
-        user_codes, token_codes = np.empty(user.rows, np.int32), np.empty(token.rows, np.int32)
-        if users.intern(user, user_codes):
-            tally.lose(f"some rows have no {rows.names[0]!r}", 1)
-        tokens.intern(token, token_codes)
-        progress(len(user_codes))
-        owned = user_codes[owners]
-        there = owned >= 0
-        all_codes.append(np.append(token_codes, np.int32(BARRIER))[codes[there]])
-        all_owners.append(owned[there])
+    for codes, owners, n_texts in in_order_ahead(read, pieces(rows, source.column)):
+        progress(n_texts)
+        all_codes.append(codes)
+        all_owners.append(owners)
+    codes, owners = np.concatenate(all_codes), np.concatenate(all_owners)
+    all_users, all_tokens = users.numbered(), tokens.numbered()
+    all_users.renumber(owners)
+    all_tokens.renumber(codes)
+    if (owners < 0).any():
+        codes, owners = codes[owners >= 0], owners[owners >= 0]
     report_lost(tally, strict)
-    ids = users.ids(), tokens.ids()
+    ids = all_users.ids, all_tokens.ids
     if not len(ids[1]):
         report_nothing(tally, strict)
     elif tally.suspicious(len(ids[0])):
         question_users("text", rows.names[0])
-    codes, owners = np.concatenate(all_codes), np.concatenate(all_owners)
     return Corpus(*ids, codes, owners)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.id_types import TEXT_TYPE
 from dpsu.contributions.ids import text_buffers
-from dpsu.contributions.interning import Interner
+from dpsu.contributions.interner import Interner
 from dpsu.kernels.hashing import hash_strings
 from dpsu.runtime.extras import load
 
@@ -54,8 +54,8 @@ class PostsOnce:
 
     def __init__(self, user: str) -> None:
         self._author = Column(user, "user", TEXT_TYPE)
-        self._seen = Interner(Column(user, "user"))
-        self._known = 0
+        self._posts = Interner(Column(user, "user"))
+        self._seen = np.zeros(1, bool)
         # A random salt, so that nobody can write two posts of one hash.
         self._salt = np.uint64(int.from_bytes(os.urandom(8), "big"))
         self._lock = threading.Lock()
@@ -77,15 +77,16 @@ class PostsOnce:
         # Digits, then a space, so that no two pairs of hash and author give the same text.
         between = pa.scalar(" ", pa.large_string())
         posts = pc.binary_join_element_wise(hashes.cast(pa.large_string()), authors, between)
-        (prepared,) = self._seen.prepare(pa.chunked_array([posts]))
         codes = np.empty(len(posts), np.int32)
         with self._lock:
-            self._seen.intern(prepared, codes)
+            self._posts.intern(posts, codes)
+            if codes.max(initial=-1) >= len(self._seen):
+                self._seen = np.append(self._seen, np.zeros(int(codes.max()) + 1, bool))
             _, first = np.unique(codes, return_index=True)
             fresh = np.zeros(len(codes), bool)
-            fresh[first] = codes[first] >= self._known
+            fresh[first] = ~self._seen[codes[first]]
+            self._seen[codes[codes >= 0]] = True
             # A row without an author is kept here: the reader drops and reports it.
             fresh[codes < 0] = True
-            self._known = max(self._known, int(codes.max(initial=-1)) + 1)
         keep: NDArray[np.bool_] = there & fresh
         return keep

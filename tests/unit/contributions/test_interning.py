@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,26 +12,30 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.contributions import interning
+from dpsu.contributions import id_tables
 from dpsu.contributions.id_columns import Column
-from dpsu.contributions.interning import Interner
+from dpsu.contributions.interner import Interner
 from dpsu.errors import DataError
+from dpsu.kernels import interning
 from dpsu.kernels.hashing import hash_word
 
 
 def interned(batches: list[pa.ChunkedArray]) -> list[Any]:
     """The id behind the code of each row."""
-    interner, codes = Interner(Column("item", "item")), []
+    interner, blocks = Interner(Column("item", "item")), []
     for batch in batches:
-        for prepared in interner.prepare(batch):
-            found = np.empty(prepared.rows, np.int32)
-            missing = interner.intern(prepared, found)
-            assert missing == bool((found == -1).any())
-            codes += found.tolist()
-    ids = interner.ids().values
+        codes = np.empty(len(batch), np.int32)
+        missing = interner.intern(batch, codes)
+        assert missing == bool((codes == -1).any())
+        blocks.append(codes)
+    numbered = interner.numbered()
+    for codes in blocks:
+        missing = bool((codes == -1).any())
+        assert numbered.renumber(codes) == (not missing and bool((codes == -1).any()))
+    ids = numbered.ids.values
     assert len(ids.unique()) == len(ids)
     named = ids.to_pylist()
-    return [None if code < 0 else named[code] for code in codes]
+    return [None if code < 0 else named[code] for codes in blocks for code in codes.tolist()]
 
 
 def integers(rng: np.random.Generator, kind: str) -> Any:
@@ -54,7 +60,7 @@ def test_integers(first: str, last: str) -> None:
 
 def test_texts_of_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough of them, and long enough, for every array to grow several times."""
-    monkeypatch.setattr(interning, "FIRST_ROOM", 4)
+    monkeypatch.setattr(id_tables, "FIRST_ROOM", 4)
     rng = np.random.default_rng(2)
     batches = [
         ["x" * int(n) + str(n % 7) for n in rng.integers(0, 300 * (b + 1), 500)] for b in range(6)
@@ -63,16 +69,98 @@ def test_texts_of_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert got == [value for batch in batches for value in batch]
 
 
+def same_hash(data: Any, offsets: Any, secret: Any, hashes: Any) -> bool:
+    hashes[:] = 7
+    return True
+
+
 def test_colliding_hashes_are_no_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one hash for all, ids are still told apart by their bytes."""
-    monkeypatch.setattr(
-        interning, "hash_strings", lambda data, offsets, salt: np.zeros(len(offsets) - 1, np.uint64)
-    )
-    words = ["a", "b", "", "ab", "b", "a", "ba", ""]
+    """With one hash for all, ids are still told apart by their bytes, the last ones included."""
+    monkeypatch.setattr(interning, "hash_texts", same_hash)
+    words = ["a", "b", "", "ab", "b", "a", "ba", "", "\0", "a\0"]
+    words += [f"{'x' * n}{end}" for n in range(20) for end in ("", "y", "z", "yz", "zy")]
+    words += ["y" + "x" * n for n in range(20)]
     assert interned([pa.chunked_array([words]), pa.chunked_array([words[::-1]])]) == [
         *words,
         *words[::-1],
     ]
+
+
+def test_texts_at_the_end_of_a_buffer_are_hashed_like_others() -> None:
+    """Eight bytes are loaded at once only where there are as many."""
+    secret = np.arange(4, dtype=np.uint64) * 77777
+    for length in range(40):
+        text = bytes(range(1, length + 1))
+        found = set()
+        for before, after in ((b"", b""), (b"abc", b""), (b"", b"0123456789"), (b"x", b"yz")):
+            data = np.frombuffer(before + text + after or b"-", np.uint8)
+            hashes = np.zeros(1, np.uint64)
+            offsets = np.array([len(before), len(before) + length])
+            assert interning.hash_texts(data, offsets, secret, hashes)
+            found.add(int(hashes[0]))
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("offsets", [[0, 5, 3, 8], [-1, 2, 3, 4], [0, 2, 9, 9], [0, 9, 4, 5]])
+def test_texts_beyond_their_buffer_are_refused(offsets: list[int]) -> None:
+    """Kernels load without checks, so that the first of them checks."""
+    places, data = np.array(offsets), np.frombuffer(b"abcdefgh", np.uint8)
+    secret, hashes = np.zeros(4, np.uint64), np.empty(3, np.uint64)
+    assert not interning.hash_texts(data, places, secret, hashes)
+
+
+def test_a_damaged_column_is_refused() -> None:
+    buffers = [None, pa.py_buffer(np.array([0, 9, 4, 5])), pa.py_buffer(b"abcdefgh")]
+    damaged = pa.Array.from_buffers(pa.large_string(), 3, buffers)
+    with pytest.raises(DataError, match="'item' is damaged"):
+        Interner(Column("item", "item")).intern(damaged, np.empty(3, np.int32))
+
+
+@pytest.mark.parametrize("kind", ["texts", "integers", "widening"])
+def test_threads_give_one_code_to_one_id(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight threads enter the same ids in other orders, into tables that grow all the while."""
+    monkeypatch.setattr(id_tables, "FIRST_ROOM", 4)
+    monkeypatch.setattr(id_tables, "ROWS_AT_ONCE", 256)
+    rng = np.random.default_rng(5)
+    numbers = rng.integers(0, 3000, (40, 2000))
+    if kind == "integers":
+        numbers = numbers * 2**40
+    elif kind == "widening":
+        numbers[20:] = numbers[20:] * 2**40
+    cells = [pa.array(row) for row in numbers]
+    if kind == "texts":
+        cells = [row.cast(pa.string()) for row in cells]
+    interner = Interner(Column("item", "item"))
+    blocks = [np.empty(len(row), np.int32) for row in cells]
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(interner.intern, cells, blocks))
+    numbered = interner.numbered()
+    ids = numbered.ids.values
+    assert len(ids) == len(ids.unique()) == len(pa.chunked_array(cells).unique())
+    for row, codes in zip(cells, blocks, strict=True):
+        numbered.renumber(codes)
+        assert ids.take(pa.array(codes)).to_pylist() == row.to_pylist()
+
+
+def test_texts_that_are_one_id_or_none_are_found_at_the_end() -> None:
+    """Cells are entered as they were read: only all of them together show what is one id."""
+    reasons: list[str] = []
+    interner = Interner(Column("item", "item"), reasons.append)
+    raw = pa.array([b"e\xcc\x81", b"\xc3\xa9", b"\xff", b"x", None]).view(pa.string())
+    unused = pa.DictionaryArray.from_arrays(pa.array([1, 1], pa.int32()), raw)
+    codes, others = np.empty(2, np.int32), np.empty(5, np.int32)
+    assert not interner.intern(unused, codes)
+    assert not Interner.numbered(interner).renumber(codes)
+    assert reasons == []
+    interner = Interner(Column("item", "item"), reasons.append)
+    assert interner.intern(raw, others)
+    numbered = interner.numbered()
+    assert numbered.renumber(others)
+    assert len(reasons) == 1
+    assert "'item' are not valid UTF-8" in reasons[0]
+    assert others[0] == others[1] != others[3]
+    assert others[2] == others[4] == -1
+    assert sorted(numbered.ids.values.to_pylist()) == ["x", "é"]
 
 
 WORD = 2**64 - 1
@@ -109,16 +197,15 @@ def hashed_from(target: int, salt: int) -> int:
 
 @pytest.mark.parametrize("salt", [0, 12345, 2**64 - 1])
 @pytest.mark.parametrize("room", [4, 1 << 12])
-def test_integers_of_one_slot_and_one_mark_stay_apart(
+def test_integers_of_one_shard_and_one_slot_stay_apart(
     salt: int, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Integers made to agree in all of their hash that a table of this size ever looks at."""
-    monkeypatch.setattr(interning, "FIRST_ROOM", room)
-    monkeypatch.setattr(os, "urandom", lambda size: salt.to_bytes(size, "big"))
-    assert Interner(Column("item", "item"))._salt == salt
-    mark, slot = 0xABCDEF01, 77
-    values = [hashed_from(mark << 32 | k << 14 | slot, salt) for k in range(200)]
-    beside = [hashed_from(mark << 32 | k << 14 | slot + 1, salt) for k in range(20)]
+    monkeypatch.setattr(id_tables, "FIRST_ROOM", room)
+    monkeypatch.setattr(os, "urandom", lambda size: salt.to_bytes(8, sys.byteorder) * (size // 8))
+    shard, slot = 0xA << 60, 77
+    values = [hashed_from(shard | k << 32 | slot, salt) for k in range(200)]
+    beside = [hashed_from(shard | k << 32 | slot + 1, salt) for k in range(20)]
     batches = [values[:3], beside, values[3:], values[::-1], beside]
     got = interned([pa.chunked_array([pa.array(batch, pa.int64())]) for batch in batches])
     assert got == [value for batch in batches for value in batch]
@@ -170,4 +257,4 @@ def test_rows_that_refer_to_cells_a_dictionary_lacks_are_refused(
     indices = pa.array([0, bad, 2], pa.int32())
     column = pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False)
     with pytest.raises(DataError, match="'item' is damaged"):
-        Interner(Column("item", "item")).prepare(pa.chunked_array([column]))
+        Interner(Column("item", "item")).intern(column, np.empty(3, np.int32))

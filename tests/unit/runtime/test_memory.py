@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.contributions import interning
+from dpsu.contributions import id_tables
 from dpsu.runtime import memory
 from dpsu.runtime.memory import Memory, available, parse_size
 from tests.support import flat
@@ -113,7 +113,7 @@ def test_a_full_disk_is_an_error_and_no_signal(monkeypatch: pytest.MonkeyPatch) 
 def test_distinct_ids_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1 << 20)
     with pytest.raises(dpsu.ResourceError, match="distinct users and items need more memory"):
-        interning._grown(np.empty(1, np.int64), 1, 1 << 24)
+        id_tables.grown(np.empty(1, np.int64), 1, 1 << 24)
 
 
 def test_available_memory_is_known() -> None:

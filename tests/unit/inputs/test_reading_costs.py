@@ -1,0 +1,104 @@
+"""What reading does to each row, counted and not timed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from dpsu.contributions import interner
+from dpsu.contributions.id_tables import TextIds
+from dpsu.contributions.ids import places_in_dictionary
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.reading import Source
+from dpsu.randomness.keys import Key
+from dpsu.runtime import threads
+from dpsu.runtime.memory import Memory
+
+ROWS, GROUPS = 20_000, 4
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Users who hardly repeat in a row group, and items that do."""
+    rng = np.random.default_rng(1)
+    users = rng.permutation(np.repeat(np.arange(ROWS // 2), 2))
+    table = pa.table(
+        {
+            "user": [f"{user:032x}" for user in users],
+            "item": [f"land {k}" for k in rng.integers(0, 30, ROWS)],
+        }
+    )
+    found = tmp_path / "rows.parquet"
+    pa.parquet.write_table(table, found, row_group_size=ROWS // GROUPS)
+    return found
+
+
+def pairs_of(path: Path, memory: Memory | None = None) -> Any:
+    source = Source(path, Users("user"), Items("item"))
+    return source.pairs(Key.from_insecure_seed(1), with_repeats=False, memory=memory)
+
+
+def test_only_columns_that_repeat_are_read_as_dictionaries(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow builds a dictionary of cells that do not repeat row by row."""
+    asked: list[list[str]] = []
+    opened = pa.parquet.ParquetFile
+
+    class Watched(opened):  # type: ignore[misc, valid-type]
+        def __init__(self, *given: Any, read_dictionary: Any = None, **options: Any) -> None:
+            if read_dictionary is not None:
+                asked.append(list(read_dictionary))
+            super().__init__(*given, read_dictionary=read_dictionary, **options)
+
+    monkeypatch.setattr(pa.parquet, "ParquetFile", Watched)
+    monkeypatch.setattr(threads, "WORKERS", 1)
+    assert len(pairs_of(path)) == ROWS
+    assert len(asked) == GROUPS
+    assert not any("user" in names for names in asked)
+    assert asked[-1] == ["item"]
+
+
+def test_texts_are_not_made_into_dictionaries_to_be_interned(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[pa.DataType] = []
+
+    def watched(name: str, chunk: pa.Array) -> Any:
+        seen.append(chunk.type)
+        return places_in_dictionary(name, chunk)
+
+    monkeypatch.setattr(interner, "places_in_dictionary", watched)
+    pairs_of(path)
+    assert all(pa.types.is_dictionary(type_) for type_ in seen)
+
+
+def test_parts_are_interned_side_by_side(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads wait for each other while each of them interns users."""
+    monkeypatch.setattr(threads, "WORKERS", 2)
+    together, intern = threading.Barrier(2), TextIds.intern
+    met: list[bool] = []
+
+    def meeting(self: TextIds, ids: pa.Array, codes: Any) -> bool:
+        if len(ids) == ROWS // GROUPS and not met:
+            together.wait(timeout=300)
+            met.append(True)
+        return intern(self, ids, codes)
+
+    monkeypatch.setattr(TextIds, "intern", meeting)
+    assert len(pairs_of(path)) == ROWS
+    assert met
+
+
+def test_a_row_takes_eight_bytes_when_it_is_read(path: Path) -> None:
+    memory = Memory(1 << 30)
+    pairs = pairs_of(path, memory)
+    assert memory._held == 8 * ROWS
+    assert {block.users.dtype for block in pairs.blocks} == {np.dtype(np.int32)}
+    assert {block.items.dtype for block in pairs.blocks} == {np.dtype(np.int32)}
