@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -131,7 +132,7 @@ def test_lines_with_random_damage_are_read_as_the_parsers_read_them(seed: int) -
 def test_random_objects_are_read_as_the_parsers_read_them(seed: int) -> None:
     rng = random.Random(seed)
     texts = ["", "a", "é", "\u2028", '"', "\\", "\n", "null", "1", "\x7f", "日本"]
-    values = [*texts, 0, 1, -1, 10**17, 10**18, 2**63, 1.5, None, True, [], {}]
+    values: list[Any] = [*texts, 0, 1, -1, 10**17, 10**18, 2**63, 1.5, None, True, [], {}]
     for _ in range(40):
         likely = rng.random() < 0.7
         rows = [
