@@ -35,6 +35,8 @@ NOT_PLAIN = [
     b'{"user":1}',
     b'{"user":1,"item":null}',
     b'{"user":1,"item":"a","item":"b"}',
+    b'{"user":1,"user":2}',
+    b'{"item":"a","item":"b"}',
     b'{"us\\u0065r":1,"item":"a"}',
     b'{"user":1,"item":"a\\n"}',
     b'{"user":1,"item":"a\tb"}',
