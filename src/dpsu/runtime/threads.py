@@ -97,22 +97,24 @@ def _next(left: deque[int]) -> int | None:
 
 def in_ranges(work: Callable[[int, int], object], n: int) -> None:
     """Call ``work(first, last)`` on ranges that together are ``range(n)``, in any order."""
-    _in_ranges(work, np.linspace(0, n, WORKERS + 1).astype(np.int64), n)
+    if n < SMALL or WORKERS == 1:
+        work(0, n)
+        return
+    _in_ranges(work, [n * k // WORKERS for k in range(WORKERS + 1)])
 
 
 def in_even_ranges(work: Callable[[int, int], object], start: NDArray[np.int64]) -> None:
     """The same over users, so that each range has about as many rows as the others."""
     rows = int(start[-1]) if len(start) else 0
-    bounds = np.searchsorted(start, np.linspace(0, rows, WORKERS + 1))
-    bounds[0], bounds[-1] = 0, len(start)
-    _in_ranges(work, bounds, rows)
-
-
-def _in_ranges(work: Callable[[int, int], object], bounds: NDArray[np.int64], rows: int) -> None:
     if rows < SMALL or WORKERS == 1:
-        work(int(bounds[0]), int(bounds[-1]))
+        work(0, len(start))
         return
-    side_by_side(lambda k: work(int(bounds[k]), int(bounds[k + 1])), len(bounds) - 1)
+    inner = np.searchsorted(start, [rows * k // WORKERS for k in range(1, WORKERS)])
+    _in_ranges(work, [0, *inner.tolist(), len(start)])
+
+
+def _in_ranges(work: Callable[[int, int], object], bounds: list[int]) -> None:
+    side_by_side(lambda k: work(bounds[k], bounds[k + 1]), len(bounds) - 1)
 
 
 def _begun(begin: Callable[[], Made]) -> Made:
