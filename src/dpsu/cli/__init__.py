@@ -6,32 +6,39 @@ import contextlib
 import os
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 import dpsu
-from dpsu.cli.audit import audit_command
-from dpsu.cli.compare import compare_command
-from dpsu.cli.demo import demo_command
-from dpsu.cli.domains import domains_command
 from dpsu.cli.interrupts import ignore_signals, leave_interrupted, listen, stage
-from dpsu.cli.ledger import ledger_command
-from dpsu.cli.mechanisms import mechanisms_command
-from dpsu.cli.ngrams import ngrams_command
-from dpsu.cli.plan import plan_command
-from dpsu.cli.proofs import proofs_command
-from dpsu.cli.release import release_command
-from dpsu.cli.series import series_command
 from dpsu.cli.streams import to_stderr
-from dpsu.cli.tokenizer import tokenizer_command
 from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
 from dpsu.runtime.address_space import address_space
 from dpsu_command import beginning
 
+# One file of this folder each, which is loaded when the command is named, or listed in the help.
+COMMANDS = (
+    "audit", "compare", "demo", "domains", "ledger", "mechanisms", "ngrams", "plan", "proofs",
+    "release", "series", "tokenizer",
+)  # fmt: skip
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # Where there is no such command, click looks for one that is near among all of them.
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.add_command(getattr(import_module(f"dpsu.cli.{name}"), f"{name}_command"))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(dpsu.__version__, prog_name="dpsu")
 def cli() -> None:
     """Differentially private set union.
@@ -39,23 +46,6 @@ def cli() -> None:
     Many users each hold a set of items; release as many of the items as possible while no single
     user can be noticed.
     """
-
-
-for command in (
-    audit_command,
-    compare_command,
-    demo_command,
-    domains_command,
-    ledger_command,
-    mechanisms_command,
-    ngrams_command,
-    plan_command,
-    proofs_command,
-    release_command,
-    series_command,
-    tokenizer_command,
-):
-    cli.add_command(command)
 
 
 def main() -> None:

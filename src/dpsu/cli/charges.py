@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from dpsu.cli.interrupts import stage
-from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.spending import Spending
 
 Command = Callable[..., Any]
@@ -56,11 +55,12 @@ def spending_of(ledger: str | None, dataset: str | None, budget: str | None) -> 
     if ledger is not None and dataset is None:
         raise click.UsageError("--ledger needs --dataset: the name under which releases add up")
     parsed = None if budget is None else parse_budget("--budget", budget)
-    made = (
-        None
-        if ledger is None or dataset is None
-        else Ledger(ledger).dataset(dataset, budget=parsed)
-    )
+    made = None
+    if ledger is not None and dataset is not None:
+        # Most releases are recorded nowhere, and need not load what keeps records.
+        from dpsu.ledger.ledger import Ledger
+
+        made = Ledger(ledger).dataset(dataset, budget=parsed)
     stage.spending = Spending.of(made).kept_open()
     return stage.spending
 

@@ -28,6 +28,7 @@ import pyarrow.json
 from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import column_error, pick
+from dpsu.inputs.plain_json import plain_table
 
 ReadTable = Callable[[], pa.Table]
 ReadBytes = Callable[[int], bytes]
@@ -215,7 +216,7 @@ def _look_ahead(
         if not head:
             _refuse_other_bytes(block, what)
         head.append(block if head else block.removeprefix(UTF8_MARK))
-        for line in head[-1].split(b"\n"):
+        for line in io.BytesIO(head[-1]):
             row = _object(line)
             if row is not None:
                 seen = (seen or set()) | (wanted & row.keys())
@@ -248,8 +249,9 @@ def _whole_lines(read: ReadBytes, longest: int, lose: Lose) -> Iterator[bytes]:
 class _JsonLines:
     """Parses blocks of lines into columns.
 
-    Arrow parses a block if every column is all text or all integers. Otherwise each line is parsed
-    by itself, with the same result for every line that Arrow could parse.
+    A loop of our own reads blocks of plain lines. Arrow parses others if every column is all text
+    or all integers. Otherwise each line is parsed by itself. A line that several of them could
+    parse has the same result in each.
     """
 
     def __init__(self, columns: Sequence[Column], lose: Lose) -> None:
@@ -264,8 +266,10 @@ class _JsonLines:
 
     def parse(self, block: bytes) -> pa.Table:
         """The columns of some lines."""
-        lines = _lines_of_objects(block)
-        table = self._by_arrow(block) if lines else None
+        table = plain_table(block, [column.name for column in self._columns]) if block else None
+        lines = _lines_of_objects(block) if table is None else len(table)
+        if table is None and lines:
+            table = self._by_arrow(block)
         if table is not None and len(table) == lines:
             arrays = [self._typed(column, table[column.name]) for column in self._columns]
         else:

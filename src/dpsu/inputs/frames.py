@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import pyarrow as pa
 
 from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import pick
 from dpsu.inputs.keyed import check_types
+from dpsu.runtime.extras import Later
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+else:
+    # Most data are in files, and to read these must not wait for it.
+    nw = Later("narwhals.stable.v2")
 
 # Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
 HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")

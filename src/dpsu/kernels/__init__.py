@@ -2,3 +2,7 @@
 
 Importing a file of this folder imports numba, so callers import it where the work starts.
 """
+
+from dpsu.runtime.compiling import spare_scipy
+
+spare_scipy()

@@ -5,8 +5,8 @@ released with probability ``pi(w) = P[w + noise > threshold]``, and ``pi(0) = 0`
 that function, three times:
 
 - ``probability``: in doubles, for people and plans;
-- ``formula`` and ``parameters``: the same plain function, which `coins.py` compiles for arrays; its
-  relative error is below ``FORMULA_ERROR``;
+- ``formula`` and ``parameters``: the same plain function, which `coins.py` compiles in a loop over
+  arrays; its relative error is below ``FORMULA_ERROR``;
 - ``exact``: to as many bits as a coin asks for. This one defines the mechanism.
 
 The numbers inside a curve are doubles and stand for themselves: the curve of a plan is exactly
@@ -19,7 +19,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Proved in docs/proofs/coins.md: arguments carry at most 16 units in the last place, and no tail
 # that a 64-bit word can tell from zero multiplies that by more than 2^11.
@@ -92,6 +96,38 @@ def optimal_formula(weight: float, epsilon: float, delta: float, switch: float) 
     hidden = 1.0 - delta * math.expm1(epsilon * switch) / growth
     beyond = delta / growth
     return min(1.0, 1.0 + beyond - (hidden + beyond) * math.exp(-epsilon * (weight - switch)))
+
+
+FORMULAS = (
+    laplace_formula,
+    gaussian_formula,
+    truncated_laplace_formula,
+    optimal_formula,
+)
+
+
+def evaluate(
+    place: int,
+    weights: NDArray[np.float64],
+    first: float,
+    second: float,
+    third: float,
+    found: NDArray[np.float64],
+) -> None:
+    """Write ``FORMULAS[place]`` of every weight to `found`; those of two parameters skip `third`.
+
+    This loop stands beside the formulas, and not in `kernels`, because what is compiled of it is
+    thrown away whenever this file changes, and must be when a formula does.
+    """
+    for k in range(len(weights)):
+        if place == 0:
+            found[k] = laplace_formula(weights[k], first, second)
+        elif place == 1:
+            found[k] = gaussian_formula(weights[k], first, second)
+        elif place == 2:
+            found[k] = truncated_laplace_formula(weights[k], first, second, third)
+        else:
+            found[k] = optimal_formula(weights[k], first, second, third)
 
 
 @dataclass(frozen=True)

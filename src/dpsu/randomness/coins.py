@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba import vectorize
+from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids
 from dpsu.kernels.hashing import digests
-from dpsu.privacy.curves import CURVES, FORMULA_ERROR, ReleaseCurve
+from dpsu.privacy import curves
+from dpsu.privacy.curves import FORMULA_ERROR, ReleaseCurve
 from dpsu.randomness.keys import Key, prefix
 
 PURPOSE = "coin"
@@ -117,19 +119,24 @@ def _word_bounds(
 
 
 @cache
-def _compiled(kind: str) -> Any:
-    """The curve's own formula as a NumPy function."""
-    formula = CURVES[kind].formula
-    arity = formula.__code__.co_argcount
-    signature = f"float64({','.join(['float64'] * arity)})"
-    return vectorize([signature], cache=True)(formula)  # type: ignore[no-untyped-call]
+def _compiled() -> Any:
+    """The loop over weights, compiled together with the formulas that it calls.
+
+    The compiler wants what a function calls compiled as well, so that it finds the compiled
+    formulas here under the names of the plain ones.
+    """
+    formulas = {formula.__name__: njit(formula) for formula in curves.FORMULAS}
+    loop = FunctionType(curves.evaluate.__code__, vars(curves) | formulas)
+    return njit(cache=True, nogil=True)(loop)
 
 
 def probabilities(
     curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
 ) -> NDArray[np.float64]:
     """The chance of the coin of each of these weights, in double precision."""
-    found: NDArray[np.float64] = _compiled(curve.kind)(
-        np.ldexp(weights.astype(np.float64), -fraction_bits), *curve.parameters
-    )
+    found = np.empty(len(weights))
+    first, second, third = (*curve.parameters, 0.0)[:3]
+    weights_in_ones = np.ldexp(weights.astype(np.float64), -fraction_bits)
+    place = curves.FORMULAS.index(curve.formula)
+    _compiled()(place, weights_in_ones, first, second, third, found)
     return found

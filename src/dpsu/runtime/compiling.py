@@ -1,12 +1,19 @@
-"""Report when kernels are compiled: it takes long, once, and is cached for all later runs."""
+"""The compiler: load it without what kernels do not need, and report when it compiles.
+
+To compile takes long, once; all later runs load what was compiled.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from numba.core import event
+from numba.np import linalg
 
 
 class _Listener(event.Listener):
@@ -23,3 +30,24 @@ class _Listener(event.Listener):
 def when_compiling(report: Callable[[], None]) -> AbstractContextManager[None]:
     """Call `report` whenever a kernel has to be compiled, because no earlier run cached it."""
     return event.install_listener("numba:compile", _Listener(report))
+
+
+def spare_scipy() -> None:
+    """Load the part of numba that asks for SciPy's BLAS, without loading SciPy.
+
+    Numba asks once, before it loads its first function, and SciPy takes longer than a small
+    release. No kernel here needs BLAS. A function of somebody else that does still gets it: numba
+    then looks for SciPy itself.
+    """
+    if "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
+        return
+    try:
+        asking = linalg.ensure_blas
+    except AttributeError:
+        # Another version of numba, which asks otherwise: it costs time, and nothing else.
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = asking

@@ -1,4 +1,4 @@
-"""Libraries that are not always installed."""
+"""Libraries that are not always installed, or not always needed."""
 
 from __future__ import annotations
 
@@ -17,3 +17,13 @@ def load(module: str, extra: str | None = None) -> Any:
         if error.name != library:
             raise
     raise MissingLibraryError(f"this needs {library}: pip install 'dpsu[{extra or library}]'")
+
+
+class Later:
+    """A library that is imported when something of it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)

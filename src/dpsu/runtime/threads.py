@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import TypeVar
 
@@ -17,39 +18,103 @@ from dpsu.errors import NO_MEMORY, ResourceError, lacks_memory
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
-WORKERS = min(8, os.cpu_count() or 1)
+MOST_WORKERS = 8
+WORKERS = min(MOST_WORKERS, os.cpu_count() or 1)
 SMALL = 50_000
 
 
+# A release of many rounds spreads work a hundred times: to start threads each time would take
+# longer than the work of a small one.
+_helping = threading.local()
+
+
+class _Helpers:
+    """Threads that are kept from one call to the next."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            # Threads stay behind in the process that started them.
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        """Start new threads from here on."""
+        self._pool = ThreadPoolExecutor(
+            MOST_WORKERS, "dpsu", lambda: setattr(_helping, "is_so", True)
+        )
+
+    def begin(self, work: Callable[[], None]) -> Future[None]:
+        """Let a helper begin with some work."""
+        return _begun(partial(self._pool.submit, work))
+
+
+_helpers = _Helpers()
+
+
 def side_by_side(work: Callable[[int], object], n: int) -> None:
-    """Call ``work(k)`` for every k below `n`, in any order."""
-    if n < 2 or WORKERS == 1:
+    """Call ``work(k)`` for every k below `n`, in any order; the calling thread works, too.
+
+    When it returns or raises, none of the calls is running any more.
+    """
+    helpers = min(WORKERS, n) - 1
+    # A helper that waited for helpers might wait for ever.
+    if helpers < 1 or hasattr(_helping, "is_so"):
         for k in range(n):
             work(k)
         return
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for _ in _begun(lambda: pool.map(work, range(n))):
-            pass
+    left = deque(range(n))
+    begun: list[Future[None]] = []
+    try:
+        for _ in range(helpers):
+            begun.append(_helpers.begin(partial(_take_turns, work, left)))
+        _take_turns(work, left)
+    finally:
+        left.clear()
+        # One that has not begun, because others keep all helpers busy, has nothing left to do.
+        running = [future for future in begun if not future.cancel()]
+        wait(running)
+    for future in running:
+        future.result()
+
+
+def _take_turns(work: Callable[[int], object], left: deque[int]) -> None:
+    """Do what nobody else has begun, until nothing is left or something fails."""
+    try:
+        while (k := _next(left)) is not None:
+            work(k)
+    except BaseException:
+        left.clear()
+        raise
+
+
+def _next(left: deque[int]) -> int | None:
+    """Take one of what is left; another thread may have been faster."""
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
 
 
 def in_ranges(work: Callable[[int, int], object], n: int) -> None:
     """Call ``work(first, last)`` on ranges that together are ``range(n)``, in any order."""
-    _in_ranges(work, np.linspace(0, n, WORKERS + 1).astype(np.int64), n)
+    if n < SMALL or WORKERS == 1:
+        work(0, n)
+        return
+    _in_ranges(work, [n * k // WORKERS for k in range(WORKERS + 1)])
 
 
 def in_even_ranges(work: Callable[[int, int], object], start: NDArray[np.int64]) -> None:
     """The same over users, so that each range has about as many rows as the others."""
     rows = int(start[-1]) if len(start) else 0
-    bounds = np.searchsorted(start, np.linspace(0, rows, WORKERS + 1))
-    bounds[0], bounds[-1] = 0, len(start)
-    _in_ranges(work, bounds, rows)
-
-
-def _in_ranges(work: Callable[[int, int], object], bounds: NDArray[np.int64], rows: int) -> None:
     if rows < SMALL or WORKERS == 1:
-        work(int(bounds[0]), int(bounds[-1]))
+        work(0, len(start))
         return
-    side_by_side(lambda k: work(int(bounds[k]), int(bounds[k + 1])), len(bounds) - 1)
+    inner = np.searchsorted(start, [rows * k // WORKERS for k in range(1, WORKERS)])
+    _in_ranges(work, [0, *inner.tolist(), len(start)])
+
+
+def _in_ranges(work: Callable[[int, int], object], bounds: list[int]) -> None:
+    side_by_side(lambda k: work(bounds[k], bounds[k + 1]), len(bounds) - 1)
 
 
 def _begun(begin: Callable[[], Made]) -> Made:

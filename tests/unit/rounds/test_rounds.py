@@ -281,6 +281,41 @@ def test_words_at_the_edges_of_cells() -> None:
     assert checked > 300
 
 
+@pytest.mark.parametrize("scale", [0.7, 3.0, 2.0**21, 5.3e6, 2.0**34, 2.0**38, 2.0**44])
+def test_sure_words_lie_in_their_cells_wherever_these_are(scale: float) -> None:
+    """From the middle to far out, and from next to an edge to the inside of a cell."""
+    import mpmath
+
+    quick = 0
+    with mpmath.workprec(300):
+        for normal in (0.0, -0.01, -0.7, -2.0, -3.4, -4.6, -4.76, -4.8, -5.5, -6.3, -7.5, -8.9):
+            cell = round(normal * scale)
+            edge = mpmath.ncdf((mpmath.mpf(cell) - mpmath.mpf(1) / 2) / mpmath.mpf(scale))
+            word = int(mpmath.floor(edge * 2**64))
+            away = [0, *(sign * 2**k for k in range(0, 64, 3) for sign in (-1, 1))]
+            lower = sorted({word + k for k in away if 0 <= word + k < 2**63})
+            words = np.array([*lower, *(2**64 - 1 - w for w in lower)], np.uint64)
+            guess, sure = np.empty(len(words), np.int64), np.empty(len(words), bool)
+            round_gaussians(words, scale, guess, sure)
+            quick += int(sure.sum())
+            for w, n in zip(words[sure].tolist(), guess[sure].tolist(), strict=True):
+                low = mpmath.ncdf((mpmath.mpf(n) - mpmath.mpf(1) / 2) / scale)
+                high = mpmath.ncdf((mpmath.mpf(n) + mpmath.mpf(1) / 2) / scale)
+                assert low * 2**64 <= w
+                assert w + 1 <= high * 2**64
+            # The reals that begin with this word lie on both sides of the edge.
+            on_the_edge = np.isin(words, np.array([word, 2**64 - 1 - word], np.uint64))
+            assert not sure[on_the_edge].any()
+    assert quick > 100 or scale > 2.0**43
+
+
+def test_nearly_all_noise_is_proved_by_its_first_word() -> None:
+    words = np.random.default_rng(8).integers(0, 2**64, 200_000, dtype=np.uint64)
+    guess, sure = np.empty(len(words), np.int64), np.empty(len(words), bool)
+    round_gaussians(words, 5.3e6, guess, sure)
+    assert (~sure).sum() <= 20
+
+
 @pytest.mark.parametrize("scale", [0.7, 3.0, 2.0**21])
 @pytest.mark.parametrize("purpose", ["evidence", "count"])
 def test_noise_at_the_edges_of_cells_is_that_of_all_bits(

@@ -161,6 +161,8 @@ def test_threads_that_cannot_start_do_not_hang(
         start(self)
 
     monkeypatch.setattr(threads, "WORKERS", 4)
+    # Those that earlier tests started are kept.
+    monkeypatch.setattr(threads, "_helpers", threads._Helpers())
     monkeypatch.setattr(threading.Thread, "start", limited_start)
     gate = threading.Event()
     with pytest.raises(dpsu.ResourceError, match="not enough memory"):
