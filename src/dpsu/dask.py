@@ -97,7 +97,7 @@ def release(
     flag("strict", strict)
     shown = stages(progress)
     approved = planned_for(
-        "Dask", plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
+        plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
         public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
     data = DaskData(df, strict, checked_partitions(partitions))

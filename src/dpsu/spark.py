@@ -161,15 +161,16 @@ def release(
     """
     from dpsu.engines.cluster.running import checked_partitions
     from dpsu.engines.spark.query import SparkData
+    from dpsu.inputs.reading import refuse_same_object
 
+    refuse_same_object(df, public_items, getattr(mechanism, "prior", None), prior)
     spending = Spending.of(ledger, may_be_named=True)
     flag("strict", strict)
     shown = stages(progress)
     approved = planned_for(
-        "Spark", plan, mechanism, texts=True, epsilon=epsilon, delta=delta, user=user, item=item,
-        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+        plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
+        public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
     data = SparkData(df, strict, checked_partitions(partitions))
-    data.refuse(approved)
     released = release_on(data, plan, approved, spending, shown)
     return SparkRelease(released, df.sparkSession)

@@ -127,6 +127,9 @@ class OneProcessData:
     strict: bool = False
     tally: Tally = field(default_factory=lambda: Tally(None))
 
+    def refuse(self, plan: dpsu.Plan) -> None:
+        refuse_what_clusters_cannot(plan, "the twin")
+
     def check(self, plan: dpsu.Plan) -> None:
         Reader.of(self.table.slice(0, 0), plan)
 
@@ -147,7 +150,6 @@ class OneProcessData:
 
 def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Release:
     """A release by the one-process twin, by way of the front door that all clusters share."""
-    refuse_what_clusters_cannot(plan, "the twin")
     data = OneProcessData(table, random.Random(1), **options)
     return release_on(data, plan, plan, Spending.of(None), stages(None))
 

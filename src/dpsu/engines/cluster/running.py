@@ -30,6 +30,12 @@ def checked_partitions(partitions: int | None) -> int | None:
 class ClusterData(Protocol):
     """Data on a cluster, as a front door sees them."""
 
+    def refuse(self, plan: Plan) -> None:
+        """Refuse what the plan, or an object that is no data of this cluster, shows to be wrong.
+
+        It is called once, before anything else; a tokenizer may be read for it.
+        """
+
     def check(self, plan: Plan) -> None:
         """Refuse what names and types of columns show to be wrong; no row is read."""
 
@@ -44,9 +50,13 @@ class ClusterData(Protocol):
 
 
 class Cluster:
-    """A release where the data are, as `OneMachine` is on one machine."""
+    """A release where the data are, as `OneMachine` is on one machine.
+
+    A plan that cannot run there is refused when this is made.
+    """
 
     def __init__(self, plan: Plan, data: ClusterData, report: Report) -> None:
+        data.refuse(plan)
         self._plan, self._data, self._report = plan, data, report
 
     def check(self) -> None:

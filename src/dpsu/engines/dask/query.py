@@ -13,6 +13,7 @@ from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query
 from dpsu.engines.cluster.reading import Reader, report_notes
+from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.dask.engine import DaskEngine, Part, Parts, mapped, task
 from dpsu.errors import DpsuError, ParameterError, without_values
@@ -32,6 +33,16 @@ class DaskData:
     frame: Any
     strict: bool
     partitions: int | None
+
+    def refuse(self, plan: Plan) -> None:
+        """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
+        refuse_what_clusters_cannot(plan, "Dask")
+        needed = ("columns", "expr", "npartitions", "to_delayed", "_meta")
+        if not all(hasattr(self.frame, name) for name in needed):
+            raise ParameterError(
+                f"df is a {type(self.frame).__name__}, not a Dask DataFrame; dpsu.release takes "
+                "other data"
+            )
 
     def check(self, plan: Plan) -> None:
         """Refuse what the types that the frame declares show to be wrong."""
@@ -67,12 +78,6 @@ class DaskData:
         return found
 
     def _reader(self, plan: Plan) -> Reader:
-        needed = ("columns", "expr", "npartitions", "to_delayed", "_meta")
-        if not all(hasattr(self.frame, name) for name in needed):
-            raise ParameterError(
-                f"df is a {type(self.frame).__name__}, not a Dask DataFrame; dpsu.release takes "
-                "other data"
-            )
         return Reader.of(self.frame._meta, plan)
 
 

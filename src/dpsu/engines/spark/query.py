@@ -153,8 +153,7 @@ def query(
     partitions: int | None = None,
     attendance: Attendance | None = None,
 ) -> Query[DataFrame]:
-    """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
-    refuse_what_spark_cannot(plan)
+    """Prepare a release of the columns that the plan names, which Spark can run."""
     keyed = rows_of(frame, plan, public)
     rows = keyed.frame
     if partitions is None:

@@ -179,6 +179,19 @@ def test_a_schema_is_refused_before_a_ledger_is_charged(tmp_path: Path) -> None:
     assert entry.run == paid.run.id
 
 
+def test_a_named_release_is_made_once_here_or_there(tmp_path: Path) -> None:
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    monday = ledger.dataset("visits", budget=(9, 0.1), once="monday")
+    table = clusters.random_table(np.random.default_rng(4), "text-int")
+    plan = dpsu.plan(mechanism=dpsu.Sieve(rounds=3), **BUDGET)
+    first = dpsu.dask.release(typed(table), plan, ledger=monday)
+    # Nothing of these rows is read: they would be refused.
+    again = dpsu.dask.release(typed(table.rename_columns(["a", "b"])), plan, ledger=monday)
+    assert again == dpsu.release({"nobody": ["nothing"]}, plan, ledger=monday) == first
+    assert again.run == first.run
+    assert [each.state for each in ledger.account("visits").releases] == ["done"]
+
+
 def test_what_dask_cannot_run_is_refused(tmp_path: Path) -> None:
     table = clusters.random_table(np.random.default_rng(2), "text-text")
     for mechanism in ("policy-gaussian", "greedy"):
