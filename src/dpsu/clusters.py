@@ -51,9 +51,7 @@ def release_on(
 def planned_for(plan: Plan | None, mechanism: str | Mechanism | None, **typed: Any) -> Plan:
     """The plan that was handed in, or the one that was typed, with the default of clusters."""
     # What was typed beside a plan is refused there.
-    return planned(
-        plan, mechanism=in_parallel(mechanism) if plan is None else mechanism, **typed
-    )
+    return planned(plan, mechanism=in_parallel(mechanism) if plan is None else mechanism, **typed)
 
 
 def in_parallel(given: str | Mechanism | None) -> Mechanism:

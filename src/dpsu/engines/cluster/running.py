@@ -17,6 +17,8 @@ from dpsu.randomness.keys import Key
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpsu.contributions.attendance import Attending
+
 LARGEST_PARTITIONS = 1 << 16
 
 
@@ -41,6 +43,9 @@ class ClusterData(Protocol):
 
     def files(self) -> Iterable[str]:
         """Local files that the data are read from, as far as they are known."""
+
+    def of_users(self, some: Attending) -> ClusterData:
+        """The same data, of some users; rows of others are dropped as they are read."""
 
     def query(self, plan: Plan, key: Key) -> engine.Query[Any]:
         """A release that has not run."""
@@ -74,7 +79,8 @@ class Cluster:
             # Functions that make tokens stay on the driver, in the plan that was given.
             plan = replace(query.job.plan.with_knowledge(plan.knowledge), item=plan.item)
         self._report("choosing items", 0)
-        items = self._data.run(query)
+        # Before they are counted, so that what they imply has a count, too.
+        items = query.codec.with_implied(self._data.run(query))
         if plan.noisy_counts is None:
             return Found(plan, items, codec=query.codec)
         self._report("counting users", 0)
