@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dpsu
+from dpsu.contributions.kinds import KindsCodec
 from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster import values
 from dpsu.engines.cluster.losses import COMPLETE, notes_of, reasons
@@ -149,3 +150,30 @@ def test_users_take_columns_of_values_and_names_that_collide() -> None:
         clusters.twin_release(table, plan_of(user="kind"))
     with pytest.raises(dpsu.ParameterError, match=r"no column 'jop'.*the right columns"):
         clusters.twin_release(table, plan_of(item=dpsu.Values(["jop"])))
+
+
+def test_children_come_with_their_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those whose parents are not selected themselves, of which there are some here."""
+    rows = [(at // 2, f"r{at % 150}", f"c{at % 150}") for at in range(600)]
+    names = ["id", "region", "city"]
+    table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    plan = plan_of(user="id", item=dpsu.Values(levels=["region", "city"]), counts=True)
+    here, there = dpsu.release(table, plan), clusters.twin_release(table, plan)
+    assert there.to_arrow().equals(here.to_arrow())
+    found = dpsu.Domains(there)
+    assert found["city"]
+    for region, cities in found.levels["region", "city"].items():
+        assert set(cities) <= {f"c{region[1:]}"}
+    monkeypatch.setattr(KindsCodec, "with_implied", lambda codec, ids: ids)
+    assert len(clusters.twin_release(table, plan)) < len(there)
+
+
+def test_columns_go_by_their_places() -> None:
+    """Spark's functions take no names with dots, so that columns come under other names."""
+    plan = plan_of()
+    reader = Reader.of(SCHEMA.empty_table(), plan)
+    table = table_of(("a", 1, 3.0, 5, b"x"), ("b", 2, 4.0, None, b"y"))
+    chosen = table.select(reader.declared.column_names)
+    renamed = chosen.rename_columns([f"c{at}" for at in range(chosen.num_columns)])
+    by_name = list(reader(Tally(None), iter([table])))
+    assert list(reader.by_place(Tally(None), iter([renamed]))) == by_name
