@@ -188,28 +188,29 @@ def select_on(
     from dpsu.engines.cluster.running import Cluster
 
     trial = trial_of(candidates, expected_runs, tune_fraction)
-    # What no run could do is refused before anything is charged.
-    for candidate in trial.candidates:
-        Cluster(candidate, data, report)
     codecs: list[Codec | None] = []
 
     def among(some: Sample | None) -> ReleaseOnce:
         part = data if some is None else data.of_users(some)
 
         def released(plan: Plan, key: Key) -> pa.Array:
-            found = Cluster(plan, part, report).run(key)
+            # Stages of single runs would tell how many there are.
+            found = Cluster(plan, part, lambda stage, done: None).run(key)
             codecs.append(found.codec)
             return found.items
 
         return released
 
     def run(key: Key) -> Found:
+        report("choosing items", 0)
         with telling_once():
             best, items = trial.best(key, among)
         # Names and types alone decide it, so that it is the same in all runs.
         return Found(trial.recorded(best), items, codec=codecs[-1])
 
-    data.check(trial.first)
+    # What plans, names and types show to be wrong costs nothing, ledger or not.
+    for candidate in trial.candidates:
+        Cluster(candidate, data, report).check()
     return trial.carried_out(lambda: None, run, spending, report)
 
 
@@ -235,6 +236,8 @@ class Trial:
     ----------
     candidates : tuple of Plan
         At the guarantee of the whole.
+    runs : tuple of Plan
+        The same at what a run may cost.
     item : Items or Tokens
         The columns that all of them read.
     repeated : Repetition
@@ -244,6 +247,7 @@ class Trial:
     """
 
     candidates: tuple[Plan, ...]
+    runs: tuple[Plan, ...]
     item: Items | Tokens
     repeated: Repetition
     part: float | None
@@ -270,14 +274,10 @@ class Trial:
         """
         from dpsu.contributions.attendance import Sample
 
-        runs = [
-            candidate.with_mechanism(candidate.mechanism, privacy=self.repeated.run)
-            for candidate in self.candidates
-        ]
         if self.part is None:
-            return _best(runs, among(None), key, self.repeated)
+            return _best(self.runs, among(None), key, self.repeated)
         sample = Sample(self.part, key.salt("tuning sample"))
-        best, _ = _best(runs, among(sample), key, self.repeated)
+        best, _ = _best(self.runs, among(sample), key, self.repeated)
         others = replace(sample, others=True)
         return best, among(others)(self.candidates[best], _key(key, "final", 0))
 
@@ -302,7 +302,7 @@ class Trial:
 def trial_of(
     candidates: Sequence[Plan], expected_runs: float, tune_fraction: float | None
 ) -> Trial:
-    """What was typed, if it can be tried."""
+    """What was typed, if it can be tried; refused here, before anything is charged, if not."""
     first, item = _alike(candidates)
     repeated = repetition(first.privacy, expected_runs)
     part = None if tune_fraction is None else number("tune_fraction", tune_fraction, 0.001, 0.9)
@@ -313,7 +313,8 @@ def trial_of(
             tune_fraction=part,
             ids_per_person=first.user.ids_per_person,
         )
-    return Trial(tuple(candidates), item, repeated, part)
+    runs = [each.with_mechanism(each.mechanism, privacy=repeated.run) for each in candidates]
+    return Trial(tuple(candidates), tuple(runs), item, repeated, part)
 
 
 def _alike(candidates: Sequence[Plan]) -> tuple[Plan, Items | Tokens]:
@@ -363,7 +364,7 @@ def _recorded(plan: Plan, cost: Selected) -> Plan:
 
 
 def _best(
-    plans: list[Plan], release: ReleaseOnce, key: Key, repeated: Repetition
+    plans: Sequence[Plan], release: ReleaseOnce, key: Key, repeated: Repetition
 ) -> tuple[int, pa.Array]:
     """The largest of K releases, each by a plan drawn at random, and which plan it was."""
     best: tuple[int, pa.Array] | None = None

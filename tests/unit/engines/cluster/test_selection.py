@@ -162,6 +162,38 @@ def test_names_and_plans_are_refused_before_a_ledger_is_charged(
     assert entry.cost.privacy == Privacy(**BUDGET)
 
 
+def test_runs_that_cannot_be_planned_are_refused_before_a_ledger_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run has a smaller delta than the whole, which a mechanism may refuse."""
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    spending = ledger.dataset("visits", budget=(4, 0.05))
+    table = clusters.random_table(np.random.default_rng(3), "text-int")
+    candidates = plans()
+
+    def refused(*given: Any, **options: Any) -> Any:
+        raise dpsu.ParameterError("delta is too small")
+
+    monkeypatch.setattr(dpsu.Plan, "with_mechanism", refused)
+    with pytest.raises(dpsu.ParameterError, match="too small"):
+        on_twin(table, candidates, spending=spending)
+    with pytest.raises(dpsu.ParameterError, match="too small"):
+        dpsu.select(table, candidates, ledger=spending)
+    assert not ledger.path.exists()
+
+
+def test_stages_do_not_tell_how_many_runs_there_are() -> None:
+    table = clusters.random_table(np.random.default_rng(3), "text-int")
+    seed = next(seed for seed in range(1000) if runs_under(seed) > 4)
+    heard: list[str] = []
+    select_on(
+        clusters.OneProcessData(table, random.Random(1)), plans(seed), expected_runs=5.0,
+        tune_fraction=0.4, report=lambda stage, done: heard.append(stage),
+        spending=Spending.of(None),
+    )  # fmt: skip
+    assert heard == ["reading", "choosing items"]
+
+
 def test_dask_chooses_as_one_machine_does() -> None:
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
