@@ -32,9 +32,10 @@ def release_on(
     """Release data of a cluster by a plan; `given` is the plan that was handed in, if one was."""
     from dpsu.engines.cluster.running import Cluster
 
-    kept = keeper_of(spending, plan)
     with shown as report:
+        # What a plan alone gets wrong is refused here, before anything is looked up.
         cluster = Cluster(plan, data, report)
+        kept = keeper_of(spending, plan)
         stored = kept.stored()
         if stored is not None:
             return stored
@@ -47,25 +48,10 @@ def release_on(
         )  # fmt: skip
 
 
-def planned_for(
-    engine: str,
-    plan: Plan | None,
-    mechanism: str | Mechanism | None,
-    *,
-    texts: bool = False,
-    **typed: Any,
-) -> Plan:
-    """The plan that was handed in, or the one that was typed, if a cluster can run it.
-
-    `texts` says that this one reads texts.
-    """
-    from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
-
+def planned_for(plan: Plan | None, mechanism: str | Mechanism | None, **typed: Any) -> Plan:
+    """The plan that was handed in, or the one that was typed, with the default of clusters."""
     # What was typed beside a plan is refused there.
-    mechanism = in_parallel(mechanism) if plan is None else mechanism
-    approved = planned(plan, mechanism=mechanism, **typed)
-    refuse_what_clusters_cannot(approved, engine, texts=texts)
-    return approved
+    return planned(plan, mechanism=in_parallel(mechanism) if plan is None else mechanism, **typed)
 
 
 def in_parallel(given: str | Mechanism | None) -> Mechanism:

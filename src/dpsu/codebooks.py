@@ -246,22 +246,27 @@ def domains(
     >>> found.levels["country", "city"]
     {'DE': ('Berlin',), 'FR': ('Paris',)}
     """
-    typed = {"columns": columns, "levels": levels, "types": types}
-    item: Values | None = None
-    if plan is None:
-        item = Values(() if columns is None else columns, () if levels is None else levels, types)
-    elif isinstance(plan, Plan):
-        for name, value in typed.items():
-            if value is not None:
-                raise ParameterError(f"the plan decides {{{name}}}; drop it", **{name: ...})
-        refuse_other_items(plan)
     return Domains(
         release(
-            data, plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
+            data, plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user,
+            item=values_of(plan, columns=columns, levels=levels, types=types),
             counts=counts, insecure_seed=insecure_seed, strict=strict, format=format,
             memory_limit=memory_limit, progress=progress, ledger=ledger,
         )
     )  # fmt: skip
+
+
+def values_of(plan: Plan | None, **typed: Any) -> Values | None:
+    """The columns, levels and types that were typed; None if a plan has them."""
+    if plan is None:
+        return Values(**{name: value for name, value in typed.items() if value is not None})
+    if isinstance(plan, Plan):
+        for name, value in typed.items():
+            if value is not None:
+                raise ParameterError(f"the plan decides {{{name}}}; drop it", **{name: ...})
+        refuse_other_items(plan)
+    # Anything else in the place of a plan is refused where a plan is read.
+    return None
 
 
 def refuse_other_items(plan: Plan) -> None:

@@ -9,12 +9,14 @@ releases from the others with the options it found: nobody is in both parts, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.found import Found
-from dpsu.errors import ParameterError
+from dpsu.engines.found import Found, Report
+from dpsu.errors import DataWarning, ParameterError, warn
 from dpsu.inputs.columns import Items
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -30,7 +32,13 @@ from dpsu.results import Release
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpsu.contributions.attendance import Sample
+    from dpsu.contributions.codecs import Codec
     from dpsu.contributions.pairs import Pairs
+    from dpsu.engines.cluster.running import ClusterData
+
+# One release by a plan and a key: ids of items.
+ReleaseOnce = Callable[[Plan, Key], "pa.Array"]
 
 MOST_EXPECTED_RUNS = 1000.0
 UNIFORM_BITS = 256
@@ -150,6 +158,151 @@ def select(
 
     spending = Spending.of(ledger)
     flag("strict", strict)
+    trial = trial_of(candidates, expected_runs, tune_fraction)
+    memory = Memory(parse_size(memory_limit))
+    source = Source(data, trial.first.user, trial.item, format, strict)
+
+    def run(key: Key) -> Found:
+        pairs = source.pairs(key, with_repeats=True, memory=memory)
+
+        def among(some: Sample | None) -> ReleaseOnce:
+            part = pairs if some is None else pairs.of_users(some.among(pairs.users))
+            return lambda plan, key: local_run(plan, part, key)
+
+        best, items = trial.best(key, among)
+        return Found(trial.recorded(best), items, codec=pairs.codec)
+
+    return trial.carried_out(source.check, run, spending)
+
+
+def select_on(
+    data: ClusterData,
+    candidates: Sequence[Plan],
+    *,
+    expected_runs: float,
+    tune_fraction: float | None,
+    report: Report,
+    spending: Spending,
+) -> Release:
+    """The same where the data are: every run is a release on the cluster."""
+    from dpsu.engines.cluster.running import Cluster
+
+    trial = trial_of(candidates, expected_runs, tune_fraction)
+    codecs: list[Codec | None] = []
+
+    def among(some: Sample | None) -> ReleaseOnce:
+        part = data if some is None else data.of_users(some)
+
+        def released(plan: Plan, key: Key) -> pa.Array:
+            # Stages of single runs would tell how many there are.
+            found = Cluster(plan, part, lambda stage, done: None).run(key)
+            codecs.append(found.codec)
+            return found.items
+
+        return released
+
+    def run(key: Key) -> Found:
+        report("choosing items", 0)
+        with telling_once():
+            best, items = trial.best(key, among)
+        # Names and types alone decide it, so that it is the same in all runs.
+        return Found(trial.recorded(best), items, codec=codecs[-1])
+
+    # What plans, names and types show to be wrong costs nothing, ledger or not.
+    for candidate in trial.candidates:
+        Cluster(candidate, data, report).check()
+    return trial.carried_out(lambda: None, run, spending, report)
+
+
+@contextmanager
+def telling_once() -> Iterator[None]:
+    """Warn of each thing once at the end, however many runs saw it: their number is private."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        yield
+    ours = [each for each in caught if issubclass(each.category, DataWarning)]
+    for message in dict.fromkeys(str(each.message) for each in ours):
+        warn(message)
+    for each in caught:
+        if each not in ours:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Candidates to be tried, how often and on whom.
+
+    Attributes
+    ----------
+    candidates : tuple of Plan
+        At the guarantee of the whole.
+    runs : tuple of Plan
+        The same at what a run may cost.
+    item : Items or Tokens
+        The columns that all of them read.
+    repeated : Repetition
+        How many runs there are, and what each may cost.
+    part : float or None
+        The fraction of users on whom they are tried; everybody if it is None.
+    """
+
+    candidates: tuple[Plan, ...]
+    runs: tuple[Plan, ...]
+    item: Items | Tokens
+    repeated: Repetition
+    part: float | None
+
+    @property
+    def first(self) -> Plan:
+        """A candidate, for what all of them have in common."""
+        return self.candidates[0]
+
+    @property
+    def cost(self) -> Selected:
+        """What the choice costs, for the plan of the whole."""
+        run = self.repeated.run
+        return Selected(
+            len(self.candidates), self.repeated.expected_runs, run.epsilon, run.delta, self.part,
+            # One candidate without a guarantee leaves none to the whole, whichever of them wins.
+            proven=all(candidate.proven for candidate in self.candidates),
+        )  # fmt: skip
+
+    def best(self, key: Key, among: Callable[[Sample | None], ReleaseOnce]) -> tuple[int, pa.Array]:
+        """The candidate that was chosen, and the items that are released.
+
+        `among` is what releases from a part of the users, or from everybody.
+        """
+        from dpsu.contributions.attendance import Sample
+
+        if self.part is None:
+            return _best(self.runs, among(None), key, self.repeated)
+        sample = Sample(self.part, key.salt("tuning sample"))
+        best, _ = _best(self.runs, among(sample), key, self.repeated)
+        others = replace(sample, others=True)
+        return best, among(others)(self.candidates[best], _key(key, "final", 0))
+
+    def recorded(self, best: int) -> Plan:
+        """The plan of the whole, if this candidate was chosen."""
+        return _recorded(self.candidates[best], self.cost)
+
+    def carried_out(
+        self,
+        check: Callable[[], None],
+        run: Callable[[Key], Found],
+        spending: Spending,
+        report: Report = lambda stage, done: None,
+    ) -> Release:
+        """Check, charge the guarantee of the whole, and run."""
+        return carry_out(
+            self.recorded(0), check=check, run=run, spending=spending, report=report,
+            choice="select",
+        )  # fmt: skip
+
+
+def trial_of(
+    candidates: Sequence[Plan], expected_runs: float, tune_fraction: float | None
+) -> Trial:
+    """What was typed, if it can be tried; refused here, before anything is charged, if not."""
     first, item = _alike(candidates)
     repeated = repetition(first.privacy, expected_runs)
     part = None if tune_fraction is None else number("tune_fraction", tune_fraction, 0.001, 0.9)
@@ -160,31 +313,8 @@ def select(
             tune_fraction=part,
             ids_per_person=first.user.ids_per_person,
         )
-    cost = Selected(
-        len(candidates), repeated.expected_runs, repeated.run.epsilon, repeated.run.delta, part,
-        # One candidate without a guarantee leaves none to the whole, whichever of them wins.
-        proven=all(candidate.proven for candidate in candidates),
-    )  # fmt: skip
-    trials = [
-        candidate.with_mechanism(candidate.mechanism, privacy=repeated.run)
-        for candidate in candidates
-    ]
-    memory = Memory(parse_size(memory_limit))
-    source = Source(data, first.user, item, format, strict)
-
-    def run(key: Key) -> Found:
-        pairs = source.pairs(key, with_repeats=True, memory=memory)
-        if part is None:
-            best, items = _best(trials, pairs, key, repeated)
-        else:
-            sample, others = _split(pairs, part, key)
-            best, _ = _best(trials, sample, key, repeated)
-            items = local_run(candidates[best], others, _key(key, "final", 0))
-        return Found(_recorded(candidates[best], cost), items, codec=pairs.codec)
-
-    return carry_out(
-        _recorded(first, cost), check=source.check, run=run, spending=spending, choice="select"
-    )
+    runs = [each.with_mechanism(each.mechanism, privacy=repeated.run) for each in candidates]
+    return Trial(tuple(candidates), tuple(runs), item, repeated, part)
 
 
 def _alike(candidates: Sequence[Plan]) -> tuple[Plan, Items | Tokens]:
@@ -233,13 +363,15 @@ def _recorded(plan: Plan, cost: Selected) -> Plan:
     )  # fmt: skip
 
 
-def _best(plans: list[Plan], pairs: Pairs, key: Key, repeated: Repetition) -> tuple[int, pa.Array]:
+def _best(
+    plans: Sequence[Plan], release: ReleaseOnce, key: Key, repeated: Repetition
+) -> tuple[int, pa.Array]:
     """The largest of K releases, each by a plan drawn at random, and which plan it was."""
     best: tuple[int, pa.Array] | None = None
     for run in range(repeated.draw(key)):
         # 256 bits modulo a small number: as good as uniform.
         drawn = int.from_bytes(key.digest("candidate", run, 0, b""), "big") % len(plans)
-        items = local_run(plans[drawn], pairs, _key(key, "run", run))
+        items = release(plans[drawn], _key(key, "run", run))
         if best is None or len(items) > len(best[1]):
             best = drawn, items
     assert best is not None
@@ -256,11 +388,3 @@ def local_run(plan: Plan, pairs: Pairs, key: Key) -> pa.Array:
 def _key(key: Key, purpose: str, run: int) -> Key:
     """A key of its own for every run: coins of different runs must be independent."""
     return replace(key, secret=key.digest(f"key of {purpose}", run, 0, b""))
-
-
-def _split(pairs: Pairs, fraction: float, key: Key) -> tuple[Pairs, Pairs]:
-    """Two parts with different users, each user by a salted hash of its own id."""
-    import numpy as np
-
-    sampled = pairs.users.hashes(key.salt("tuning sample")) < np.uint64(int(fraction * 2.0**64))
-    return pairs.of_users(sampled), pairs.of_users(~sampled)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpsu.clusters import planned_for, release_on
+from dpsu.codebooks import Domains, values_of
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.keywords import kind_keywords
@@ -17,12 +18,13 @@ from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
 from dpsu.results import Release
+from dpsu.selection import select_on
 from dpsu.showing.progress import Stages, stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkRelease", "release"]
+__all__ = ["SparkRelease", "domains", "release", "select"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,15 +163,146 @@ def release(
     """
     from dpsu.engines.cluster.running import checked_partitions
     from dpsu.engines.spark.query import SparkData
+    from dpsu.inputs.reading import refuse_same_object
 
+    refuse_same_object(df, public_items, getattr(mechanism, "prior", None), prior)
     spending = Spending.of(ledger, may_be_named=True)
     flag("strict", strict)
     shown = stages(progress)
     approved = planned_for(
-        "Spark", plan, mechanism, texts=True, epsilon=epsilon, delta=delta, user=user, item=item,
-        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+        plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
+        public_items=public_items, prior=prior, insecure_seed=insecure_seed,
     )  # fmt: skip
     data = SparkData(df, strict, checked_partitions(partitions))
-    data.refuse(approved)
     released = release_on(data, plan, approved, spending, shown)
+    return SparkRelease(released, df.sparkSession)
+
+
+@kind_keywords
+def domains(
+    df: DataFrame,
+    plan: Plan | None = None,
+    *,
+    columns: str | Sequence[str] | None = None,
+    levels: Sequence[str] | Sequence[Sequence[str]] | None = None,
+    types: Mapping[str, str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mechanism: str | Mechanism | None = None,
+    user: str | Sequence[str] | Users | None = None,
+    counts: bool | Counts | None = None,
+    insecure_seed: int | None = None,
+    strict: bool = False,
+    partitions: int | None = None,
+    progress: bool | Stages | None = None,
+    ledger: Spending | None = None,
+) -> Domains:
+    """Release the values of many columns of a Spark DataFrame at once, on its cluster.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        A table with a column of users; a user may have many rows. It is read as often as
+        :func:`dpsu.spark.release` reads it.
+    plan, columns, levels, types
+        As for :func:`dpsu.domains`; the same plan runs there and here.
+    mechanism, partitions, progress
+        As for :func:`dpsu.spark.release`.
+    epsilon, delta, user, counts, insecure_seed, strict, ledger
+        As for :func:`dpsu.release`. Missing cells are no reason to refuse a row.
+
+    Returns
+    -------
+    Domains
+        A mapping from each column to its values, on the driver.
+
+    Privacy
+    -------
+    That of :func:`dpsu.domains`: for the same key, the values are the same, bit for bit.
+
+    Cost
+    ----
+    That of :func:`dpsu.spark.release` for rows times columns. A row becomes rows of one user and
+    one value where it is read, so that wide rows are never shuffled.
+
+    Examples
+    --------
+    >>> import dpsu.spark
+    >>> from pyspark.sql import SparkSession  # doctest: +SKIP
+    >>> spark = SparkSession.builder.getOrCreate()  # doctest: +SKIP
+    >>> found = dpsu.spark.domains(
+    ...     spark.read.parquet("people"), user="id", columns=["sex"], levels=["country", "city"],
+    ...     epsilon=1, delta=1e-6,
+    ... )  # doctest: +SKIP
+    >>> found["sex"]  # doctest: +SKIP
+    ('female', 'male')
+    """
+    released = release(
+        df, plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user,
+        item=values_of(plan, columns=columns, levels=levels, types=types), counts=counts,
+        insecure_seed=insecure_seed, strict=strict, partitions=partitions, progress=progress,
+        ledger=ledger,
+    )  # fmt: skip
+    return Domains(released.released)
+
+
+@kind_keywords
+def select(
+    df: DataFrame,
+    candidates: Sequence[Plan],
+    *,
+    expected_runs: float = 5.0,
+    tune_fraction: float | None = None,
+    strict: bool = False,
+    partitions: int | None = None,
+    progress: bool | Stages | None = None,
+    ledger: Spending | None = None,
+) -> SparkRelease:
+    """Release with the best of several plans, the choice paid for, on the cluster of a DataFrame.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        As for :func:`dpsu.spark.release`. Every run reads it; keep it in memory (``df.cache()``) if
+        that is slow. It must not change meanwhile.
+    candidates, expected_runs, tune_fraction
+        As for :func:`dpsu.select`; mechanisms as for :func:`dpsu.spark.release`.
+    strict, partitions, progress, ledger
+        As for :func:`dpsu.spark.release`. Without `partitions`, rows are counted for every run.
+
+    Returns
+    -------
+    SparkRelease
+        Its plan names the options that were chosen and what the choice cost.
+
+    Privacy
+    -------
+    That of :func:`dpsu.select`: for the same key, choice and items are the same, bit for bit. How
+    many runs there were is not shown in the result, but logs and web pages of Spark show their
+    jobs: they are for the curator only.
+
+    Cost
+    ----
+    That of `expected_runs` releases on average, and of one more with `tune_fraction`.
+
+    Examples
+    --------
+    >>> import dpsu.spark
+    >>> sizes = [
+    ...     dpsu.plan(epsilon=2, delta=1e-6, mechanism=dpsu.WeightedGaussian(max_items=size))
+    ...     for size in (3, 30)
+    ... ]
+    >>> best = dpsu.spark.select(visits, sizes)  # doctest: +SKIP
+    """
+    from dpsu.engines.cluster.running import checked_partitions
+    from dpsu.engines.spark.query import SparkData
+
+    spending = Spending.of(ledger)
+    flag("strict", strict)
+    data = SparkData(df, strict, checked_partitions(partitions))
+    with stages(progress) as report:
+        released = select_on(
+            data, candidates, expected_runs=expected_runs, tune_fraction=tune_fraction,
+            report=report, spending=spending,
+        )  # fmt: skip
     return SparkRelease(released, df.sparkSession)

@@ -37,11 +37,21 @@ def test_the_example_of_the_guide_runs(spark: SparkSession, tmp_path: Path) -> N
     pyarrow.parquet.write_table(visits(), tmp_path / "visits")
     posts = pa.table({"author": visits()["person"], "body": ["Fresh bread and milk"] * 1200})
     pyarrow.parquet.write_table(posts, tmp_path / "posts")
+    cities = ["Paris", "Berlin"] * 600
+    people = {
+        "id": visits()["person"], "sex": ["female", "male"] * 600, "city": cities,
+        "country": ["France" if city == "Paris" else "Germany" for city in cities],
+    }  # fmt: skip
+    pyarrow.parquet.write_table(pa.table(people), tmp_path / "people")
     *code, _ = shown()
-    names = {"spark": spark}
+    names: dict[str, Any] = {"spark": spark}
     exec(compile("\n".join(code).replace("s3a://lake", str(tmp_path)), "spark.md", "exec"), names)
     found: Any = names["found"]
     assert "fresh bread and" in found.released
+    values, best = names["values"], names["best"]
+    assert values["sex"] == ("female", "male")
+    assert values.levels["country", "city"] == {"France": ("Paris",), "Germany": ("Berlin",)}
+    assert {*best.released.items} <= {"bread", "milk"}
     released = spark.read.parquet(str(tmp_path / "released")).collect()
     assert {row["product"] for row in released} <= {"bread", "milk"}
 

@@ -91,5 +91,7 @@ def test_a_file_of_private_data_is_no_public_one(spark: SparkSession, tmp_path: 
     path = tmp_path / "private rows.parquet"
     pq.write_table(pa.table({"user": ["a", "b"], "item": ["secret a", "secret b"]}), path)
     frame = spark.read.parquet(str(path))
+    with pytest.raises(dpsu.ParameterError, match="also given as public data"):
+        dpsu.spark.release(frame, epsilon=1, delta=1e-6, public_items=frame)
     with pytest.raises(dpsu.ParameterError, match="public_items is the file of the confidential"):
         dpsu.spark.release(frame, epsilon=1, delta=1e-6, public_items=path)

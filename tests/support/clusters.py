@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ import pyarrow as pa
 
 import dpsu
 from dpsu.clusters import release_on
+from dpsu.contributions.attendance import Attending
 from dpsu.contributions.codecs import PLAIN
 from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster import engine
 from dpsu.engines.cluster.engine import Query, Step
+from dpsu.engines.cluster.losses import notes_of, report_notes
 from dpsu.engines.cluster.messages import SCHEMA, arrived, sent
-from dpsu.engines.cluster.reading import Reader, report_notes
+from dpsu.engines.cluster.reading import Reader
 from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Job, failure
 from dpsu.engines.cluster.texts import portable
@@ -73,6 +75,7 @@ class OneProcess:
 
     rng: random.Random
     tasks: int = 3
+    notes: set[str] = field(default_factory=set)
 
     def rows(self, table: pa.Table) -> Tasks:
         """Rows in as many tasks."""
@@ -86,6 +89,7 @@ class OneProcess:
         except RuntimeError as error:
             raise failure("the twin", str(error), "?") from None
         assert all(batch.schema.equals(columns) for part in made for batch in part)
+        self.notes.update(*(notes_of(step, part) for part in made))
         return Tasks(columns, made)
 
     def together(self, messages: Tasks, partitions: int) -> Tasks:
@@ -126,6 +130,10 @@ class OneProcessData:
     partitions: int = 2
     strict: bool = False
     tally: Tally = field(default_factory=lambda: Tally(None))
+    attendance: Attending | None = None
+
+    def refuse(self, plan: dpsu.Plan) -> None:
+        refuse_what_clusters_cannot(plan, "the twin")
 
     def check(self, plan: dpsu.Plan) -> None:
         Reader.of(self.table.slice(0, 0), plan)
@@ -133,21 +141,24 @@ class OneProcessData:
     def files(self) -> list[str]:
         return []
 
+    def of_users(self, some: Attending) -> OneProcessData:
+        return replace(self, attendance=some)
+
     def query(self, plan: dpsu.Plan, key: Key) -> Query[Tasks]:
         reader, here = Reader.of(self.table.slice(0, 0), plan), OneProcess(self.rng, self.tasks)
         cut = [pa.Table.from_batches(part) for part in here.rows(self.table).parts if part]
         rows = Tasks(reader.schema()[0], [list(reader(self.tally, iter([part]))) for part in cut])
-        return reader.query(here, rows, plan, key, self.partitions)
+        return reader.query(here, rows, plan, key, self.partitions, self.attendance)
 
     def run(self, query: Query[Tasks]) -> pa.Array:
         found = engine.run(query)
-        report_notes(query.job.plan, self.tally.lost, self.strict)
+        assert isinstance(query.engine, OneProcess)
+        report_notes(query.job.plan, {*self.tally.lost, *query.engine.notes}, self.strict)
         return found
 
 
 def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Release:
     """A release by the one-process twin, by way of the front door that all clusters share."""
-    refuse_what_clusters_cannot(plan, "the twin")
     data = OneProcessData(table, random.Random(1), **options)
     return release_on(data, plan, plan, Spending.of(None), stages(None))
 

@@ -10,6 +10,7 @@ import click
 
 import dpsu
 from dpsu.cli.charges import ledger_options, once_option
+from dpsu.cli.cluster import engine_options, refuse_for_local, release_where
 from dpsu.cli.options import (
     added,
     counts_options,
@@ -25,7 +26,7 @@ from dpsu.cli.places import Places
 from dpsu.cli.release import tell_sums_only
 from dpsu.cli.results import Form
 from dpsu.cli.sources import source_options
-from dpsu.cli.streams import a_terminal, to_stderr
+from dpsu.cli.streams import a_terminal
 from dpsu.cli.values import planned_values, values_options
 from dpsu.codebook_forms import SUFFIXES, writer
 from dpsu.codebooks import refuse_other_items
@@ -59,11 +60,12 @@ BY_COLUMN = Form(
 @counts_options
 @seed_option
 @format_option
+@engine_options
 @partial(result_options, written="values to a .csv, .parquet")
 @ledger_options
 @once_option
 def domains_command(
-    files: tuple[str, ...], plan_file: Path | None, once: str | None, **options: Any
+    files: tuple[str, ...], engine: str, plan_file: Path | None, once: str | None, **options: Any
 ) -> None:
     """Release the values of many columns of FILE... at once, under one epsilon and delta.
 
@@ -74,6 +76,8 @@ def domains_command(
     read = [] if plan_file is None else [str(plan_file)]
 
     def make() -> dict[str, Any]:
+        if engine == "local":
+            refuse_for_local(options)
         made = planned_values(options, plan_file, quiet=places.quiet)
         if "plan" in made:
             refuse_other_items(made["plan"])
@@ -82,10 +86,9 @@ def domains_command(
         return made
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
-        spending.once = once
-        found = dpsu.release(data, progress=progress, ledger=spending, **made, **options)
-        if once is not None and not spending.unfinished and not places.quiet:
-            to_stderr(f"note: {once} was released {found.run.time}; nothing was read or charged")
-        return found
+        return release_where(
+            engine, files, data, made, options, spending,
+            once=once, progress=progress, quiet=places.quiet,
+        )  # fmt: skip
 
     places.released(files, read, make, release, BY_COLUMN)

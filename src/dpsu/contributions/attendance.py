@@ -1,13 +1,17 @@
-"""Which users take part in one of several periods: a function of the id, and of nothing else.
+"""Which users take part in a release: a function of the id, and of nothing else.
 
 Of T periods each user takes part in exactly p. A salted hash of the id gives a number r below T,
 and the user takes part in period k, counted from 0, if (r + k p) modulo T is below p: evenly spread
 over all periods, and without a list of who took part before. The salt is public: see
 docs/proofs/series.md.
+
+A sample of users has those whose salted hash is below a bound. Its salt is made of the key of the
+release: see docs/proofs/select.md.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +24,28 @@ from dpsu.contributions.ids import Ids, places_in_dictionary
 from dpsu.contributions.pairs import Columns, Part, Rows
 
 
+class Attending(ABC):
+    """Who takes part."""
+
+    @abstractmethod
+    def among(self, users: Ids) -> NDArray[np.bool_]:
+        """Which of these users take part."""
+
+    def rows_of(self, ids: pa.Array, column: Column) -> pa.Array:
+        """Which rows belong to users who take part; those without a user stay, to be reported."""
+        if pa.types.is_null(ids.type):
+            return _booleans(np.ones(len(ids), np.bool_))
+        places, cells = places_in_dictionary(column.name, ids)
+        users = column.canonical_ids(cells, lose_nothing)
+        known = users.is_valid().to_numpy(zero_copy_only=False)
+        # The last place is that of rows without a user.
+        wanted = np.ones(len(cells) + 1, np.bool_)
+        wanted[:-1][known] = self.among(Ids(users.drop_null()))
+        return _booleans(wanted[places])
+
+
 @dataclass(frozen=True)
-class Attendance:
+class Attendance(Attending):
     """One of several periods, of which each user takes part in `per_user`.
 
     Attributes
@@ -48,18 +72,6 @@ class Attendance:
         attending: NDArray[np.bool_] = (first + steps) % np.uint64(self.periods) < self.per_user
         return attending
 
-    def rows_of(self, ids: pa.Array, column: Column) -> pa.Array:
-        """Which rows belong to users who take part; those without a user stay, to be reported."""
-        if pa.types.is_null(ids.type):
-            return _booleans(np.ones(len(ids), np.bool_))
-        places, cells = places_in_dictionary(column.name, ids)
-        users = column.canonical_ids(cells, lose_nothing)
-        known = users.is_valid().to_numpy(zero_copy_only=False)
-        # The last place is that of rows without a user.
-        wanted = np.ones(len(cells) + 1, np.bool_)
-        wanted[:-1][known] = self.among(Ids(users.drop_null()))
-        return _booleans(wanted[places])
-
     def only(self, rows: Rows) -> Rows:
         """The same rows without those of users who do not take part, dropped as they are read."""
         column = Column(rows.names[0], "user", rows.types[0])
@@ -84,6 +96,21 @@ class Attendance:
         wanted = pa.chunked_array(chunks, pa.bool_())
         kept = None if repeats is None else repeats.filter(wanted)
         return _filtered(user, wanted), _filtered(item, wanted), kept
+
+
+@dataclass(frozen=True)
+class Sample(Attending):
+    """About a `fraction` of all users, below 1; or with `others` everybody else."""
+
+    fraction: float
+    salt: int
+    others: bool = False
+
+    def among(self, users: Ids) -> NDArray[np.bool_]:
+        """Which of these users are in this part."""
+        sampled = users.hashes(self.salt) < np.uint64(int(self.fraction * 2.0**64))
+        part: NDArray[np.bool_] = ~sampled if self.others else sampled
+        return part
 
 
 def _plain(column: pa.ChunkedArray | None) -> pa.ChunkedArray | None:

@@ -189,7 +189,7 @@ class Column:
         with np.errstate(invalid="ignore"):
             whole = (numbers == np.floor(numbers)) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
         if not (whole | np.isnan(numbers)).all():
-            lose(f"some cells of {self} are not whole numbers of 64 bits")
+            lose(self._not_whole)
         kept = np.where(whole, numbers, 0.0).astype(np.int64)
         return pa.array(kept, mask=~whole)
 
@@ -214,6 +214,23 @@ class Column:
         """How people declare this type, in Python and in the shell."""
         made, flag = ("Users", "user") if self.option == "user" else ("Items", "item")
         return f'dpsu.{made}(..., type="{type_}") (--{flag}-type {type_})'
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """All for which cells of an Arrow column may have no id."""
+        return (
+            self.no_list, self._beyond, self._not_utf8, self._no_integer, self._not_whole,
+            self._no_text,
+        )  # fmt: skip
+
+    @property
+    def no_list(self) -> str:
+        """What is said of missing cells in a column of lists."""
+        return f"some cells of {self} are missing"
+
+    @property
+    def _not_whole(self) -> str:
+        return f"some cells of {self} are not whole numbers of 64 bits"
 
     @property
     def _beyond(self) -> str:

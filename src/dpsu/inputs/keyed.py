@@ -104,7 +104,7 @@ class Keyed:
         if listed is not None:
             lists = cells.pop(listed.name)
             if lists.null_count:
-                self.tally.lose(f"some cells of {listed} are missing")
+                self.tally.lose(listed.no_list)
             # Arrow's own parents of items are those of its buffers: not in views, nor under nulls.
             lengths = numbers(pc.list_value_length(lists).fill_null(0).cast(pa.int64()), np.int64)
             rows = integers(np.repeat(np.arange(len(lists)), lengths))

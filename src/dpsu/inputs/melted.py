@@ -91,8 +91,13 @@ class ValueKeys(Keys):
 class Melted:
     """Columns of users and of values, and what is known of their types so far."""
 
-    def __init__(self, columns: Sequence[Column], kinds: Sequence[Sequence[str]]) -> None:
-        self.tally = Tally(None)
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        kinds: Sequence[Sequence[str]],
+        tally: Tally | None = None,
+    ) -> None:
+        self.tally = Tally(None) if tally is None else tally
         self._users = [column for column in columns if column.option == "user"]
         self._values = [column for column in columns if column.option == "item"]
         self.item_keys = ValueKeys(kinds, self._values)

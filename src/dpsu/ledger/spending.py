@@ -73,7 +73,9 @@ class Spending:
         if isinstance(ledger, Spending):
             if ledger.once is not None and not may_be_named:
                 raise ParameterError(
-                    "{once} is for dpsu.release and `dpsu release`; drop it", once=ledger.once
+                    "{once} is for a release by one plan, on this machine or on a cluster; "
+                    "dpsu.select and series keep none by a name, so drop it",
+                    once=ledger.once,
                 )
             return ledger
         raise ParameterError(

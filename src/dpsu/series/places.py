@@ -34,7 +34,6 @@ def engine_for(
 
         _refuse("Spark", "for one machine", format=format, memory_limit=memory_limit)
         there = SparkData(data, strict, checked_partitions(partitions), attendance)
-        there.refuse(plan)
         cluster = Cluster(plan, there, report)
         return cluster.check, cluster.run
     from dpsu.engines.local import OneMachine

@@ -102,8 +102,8 @@ def test_what_cannot_have_values_says_so(tmp_path: Any) -> None:
         dpsu.Series.create(tmp_path / "s", periods=2, item=item, **PRIVACY)
     with pytest.raises(ParameterError, match="an audit makes its own data"):
         dpsu.audit(dpsu.plan(item=item, **PRIVACY))
-    with pytest.raises(ParameterError, match="for one machine, not for Spark"):
-        refuse_what_spark_cannot(dpsu.plan(item=item, mechanism="sieve", **PRIVACY))
+    with pytest.raises(ParameterError, match="greedy cannot run on Spark"):
+        refuse_what_spark_cannot(dpsu.plan(item=item, mechanism="greedy", **PRIVACY))
     with pytest.raises(ParameterError, match="ngrams needs texts"):
         dpsu.plan(item=item, mechanism="ngrams", **PRIVACY)
 

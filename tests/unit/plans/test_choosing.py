@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import dpsu
+from dpsu.contributions.attendance import Sample
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
@@ -24,7 +25,7 @@ from dpsu.plans.mechanisms.auto import Choice, Hints
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
-from dpsu.selection import _split, repetition
+from dpsu.selection import repetition
 from tests.support import flat
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
@@ -335,7 +336,10 @@ def test_every_run_has_the_budget_of_a_run(
 def test_the_sample_and_the_others_are_different_people() -> None:
     key = Key.from_insecure_seed(1)
     pairs = held({f"u{u}": [f"i{k}" for k in range(1 + u % 5)] for u in range(4000)}, key)
-    sample, others = _split(pairs, 0.25, key)
+    chosen = Sample(0.25, key.salt("tuning sample"))
+    sample, others = (
+        pairs.of_users(part.among(pairs.users)) for part in (chosen, replace(chosen, others=True))
+    )
     parts = [
         set(np.concatenate([b.users for b in part.blocks]).tolist()) for part in (sample, others)
     ]

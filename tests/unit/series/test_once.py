@@ -60,6 +60,13 @@ def unread() -> Iterator[tuple[str, str]]:
     yield "somebody", "something"
 
 
+def test_a_choice_among_plans_is_not_kept_by_a_name(ledger: Ledger) -> None:
+    dataset = named(ledger.dataset("visits", budget=BUDGET), "monday")
+    with pytest.raises(dpsu.ParameterError, match=r"for a release by one plan.*so drop it"):
+        dpsu.select(VISITS, [dpsu.plan(**PLAN)], ledger=dataset)
+    assert not ledger.path.exists()
+
+
 def test_names_and_datasets_are_apart(ledger: Ledger) -> None:
     for dataset, name in (("visits", "monday"), ("visits", "tuesday"), ("other", "monday")):
         spending = ledger.dataset(dataset, budget=BUDGET)

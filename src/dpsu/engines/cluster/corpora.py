@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from dpsu.contributions.codecs import ids_of_cells
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers, text_buffers
 from dpsu.contributions.pairs import Tally, report_lost
+from dpsu.engines.cluster.losses import lost_messages, without_user
 from dpsu.engines.cluster.messages import LOST, ROWS, Message, pack, sent, unpack
 from dpsu.engines.cluster.steps import (
     ROWS_AT_ONCE,
@@ -30,24 +32,9 @@ from dpsu.engines.cluster.steps import (
 from dpsu.kernels.grams import BARRIER
 from dpsu.kernels.hashing import hash_strings
 from dpsu.plans.plan import Plan
-from dpsu.text.corpus import WITH_SPACE, Corpus, sequences
-from dpsu.text.pieces import NO_TEXT, TOO_LONG, Piece, Tokens, cut, not_utf8
+from dpsu.text.corpus import Corpus, sequences
+from dpsu.text.pieces import Piece, Tokens, cut
 from dpsu.text.spec import PAPER, Tokenizer
-
-
-def reasons(plan: Plan) -> tuple[str, ...]:
-    """Why something of a text may be left out; messages have the places of reasons in this list."""
-    assert plan.text is not None
-    column, user = plan.text.column, plan.user.name
-    if plan.by_length:
-        return NO_TEXT, not_utf8(column), TOO_LONG, f"some rows have no {user!r}", WITH_SPACE
-    return NO_TEXT, not_utf8(column), TOO_LONG, f"some rows have no {user!r} or no {column!r}"
-
-
-def lost_messages(plan: Plan, tally: Tally) -> Batches:
-    """One message for each reason for which something was lost."""
-    lost = [at for at, reason in enumerate(reasons(plan)) if reason in tally.lost]
-    yield from sent(Message(0, LOST, at, b"") for at in lost)
 
 
 def pieces_of(job: Job, batches: Batches) -> Iterator[Piece]:
@@ -144,6 +131,7 @@ class SendCorpus:
 
     job: Job
     tokenizer: Tokenizer
+    tells: ClassVar[bool] = True
 
     def __call__(self, batches: Batches) -> Batches:
         """Messages of texts, and at the end one for each reason for which something was lost."""
@@ -170,7 +158,7 @@ class SendCorpus:
         for piece in pieces_of(self.job, batches):
             users, texts = tokens.kept(piece)
             if users.null_count:
-                tally.lose(reasons(plan)[3])
+                tally.lose(without_user(plan))
                 users, texts = users.drop_null(), texts.filter(users.is_valid())
             found, codes, sizes = sequences(tokens.segments(texts), tally)
             if self.job.strict:

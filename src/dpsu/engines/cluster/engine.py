@@ -35,6 +35,7 @@ from dpsu.engines.cluster.steps import (
     Weigh,
 )
 from dpsu.engines.cluster.texts import sender
+from dpsu.engines.cluster.values import Read
 from dpsu.engines.estimates import CLASSES, estimate
 from dpsu.engines.local_texts import all_lengths
 from dpsu.plans.mechanisms import Choice
@@ -84,7 +85,8 @@ class Query(Generic[Table]):
     """A release that has not run: rows in, released items out.
 
     The first column of `rows` is the user and the second the item, as ids or as what becomes ids;
-    or a text, of which a tokenizer makes items.
+    or a text, of which a tokenizer makes items. Rows of a wide table have other columns, of which
+    `read` makes users and items.
     """
 
     engine: Engine[Table]
@@ -92,6 +94,7 @@ class Query(Generic[Table]):
     job: Job
     codec: Codec
     tokenizer: Tokenizer | None = None
+    read: Read | None = None
 
     def items(self) -> Table:
         """The released items, in no order."""
@@ -133,7 +136,7 @@ class Query(Generic[Table]):
         return replace(self.job, prior=None, public=None)
 
     def _rows_by_user(self) -> Table:
-        send = sender(self._lean, self.tokenizer)
+        send = sender(self._lean, self.tokenizer, self.read)
         return self._together(self._mapped(self.rows, send, SCHEMA))
 
     def _mapped(self, rows: Table, step: Step, columns: pa.Schema) -> Table:

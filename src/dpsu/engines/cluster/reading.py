@@ -7,36 +7,42 @@ two.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpsu.contributions.attendance import Attending
 from dpsu.contributions.codecs import Codec
 from dpsu.contributions.id_columns import Column, lose_nothing
-from dpsu.contributions.pairs import Tally, report_lost, report_nothing
+from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster.engine import Engine, Query, Table
+from dpsu.engines.cluster.losses import COMPLETE, incomplete
 from dpsu.engines.cluster.steps import Batches, Job
+from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.errors import DataError
 from dpsu.inputs import frames
 from dpsu.inputs.keyed import Keyed, label
+from dpsu.inputs.melted import Melted, columns_of_values
 from dpsu.inputs.reading import to_read, wanted
+from dpsu.inputs.values import Chains, Values, naming_columns
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
 
-# What is noted of a partition with a row that has a user and an item.
-COMPLETE = ""
-
 
 @dataclass(frozen=True, repr=False)
 class Reader:
-    """Makes ids of the users and items of a partition; `declared` has their types and no row."""
+    """Makes ids of the users and items of a partition; `declared` has their types and no row.
+
+    Of values of many columns, `kinds` has the columns of each kind of item. Texts stay as they are.
+    """
 
     columns: tuple[Column, ...]
     declared: pa.Table
+    kinds: Chains = ()
 
     @classmethod
     def of(cls, empty: Any, plan: Plan) -> Reader:
@@ -44,11 +50,12 @@ class Reader:
 
         Refuses what names and types show to be wrong.
         """
-        user, item = plan.user, plan.item
-        columns = wanted(user.columns, item.columns, None, types=(user.type, item.type))
-        declared = frames.columns_of(empty, to_read(columns), lose_nothing)
-        reader = cls(tuple(columns), declared)
-        schema, codec = reader.schema()
+        kinds = plan.item.kinds if isinstance(plan.item, Values) else ()
+        with naming_columns(plan.item):
+            columns = _columns_of(plan)
+            declared = frames.columns_of(empty, to_read(columns), lose_nothing)
+            reader = cls(tuple(columns), declared, kinds)
+            schema, codec = reader.schema()
         public = plan.knowledge.public_items
         if public is not None:
             public.refuse_other_than(codec)
@@ -56,71 +63,114 @@ class Reader:
         return reader
 
     def query(
-        self, engine: Engine[Table], rows: Table, plan: Plan, key: Key, partitions: int
+        self,
+        engine: Engine[Table],
+        rows: Table,
+        plan: Plan,
+        key: Key,
+        partitions: int,
+        attendance: Attending | None = None,
     ) -> Query[Table]:
-        """A release of rows that this has read."""
+        """A release of rows that this has read, of those users who take part."""
         schema, codec = self.schema()
         integral = pa.types.is_integer(schema.field("item").type)
         # Public data travel once, beside the plan.
-        known, lean = plan.knowledge, plan.with_knowledge(PublicData())
+        known, lean = plan.knowledge, without_function(plan.with_knowledge(PublicData()))
         type_ = pa.int64() if integral else pa.string()
-        job = Job(lean, key, partitions, type_, known.prior, known.public_items)
-        return Query(engine, rows, job, codec)
+        job = Job(
+            lean, key, partitions, type_, known.prior, known.public_items, attendance=attendance
+        )
+        return Query(engine, rows, job, codec, portable(plan))
 
     @property
     def names(self) -> tuple[str, str]:
         """The columns of users and of items, as messages name them."""
-        keyed = Keyed(self.columns)
-        return label(keyed.users), label(keyed.items)
+        return label(self._users), label(self._items)
+
+    @property
+    def _users(self) -> list[Column]:
+        return [column for column in self.columns if column.option == "user"]
+
+    @property
+    def _items(self) -> list[Column]:
+        return [column for column in self.columns if column.option != "user"]
+
+    @property
+    def _in_texts(self) -> bool:
+        return self._items[0].option == "text"
 
     def schema(self) -> tuple[pa.Schema, Codec]:
         """The types of ids, and the values that those of items stand for."""
-        keyed = Keyed(self.columns)
-        (batch,) = self._ids(keyed, self.declared)
+        keyed = self._keyed(Tally(None))
+        batch = next(self._ids(keyed, self.declared))
         return batch.schema, keyed.item_keys.codec
 
     def __call__(self, tally: Tally, parts: Iterator[Any]) -> Batches:
-        """Batches of users and items; what is left out, and that something is not, is tallied."""
-        (user, item), (schema, _) = self.names, self.schema()
+        """Batches of users and items; what is left out, and that something is not, is tallied.
+
+        Of texts, those who tokenize them tell what is left out.
+        """
+        schema = self.schema()[0]
         for part in parts:
             table = frames.columns_of(part, to_read(self.columns), tally.lose)
-            keyed = Keyed(self.columns, tally)
+            keyed = self._keyed(tally)
             # Kinds of cells that differ from those that are declared are refused.
             keyed.columns_of(self.declared)
             for batch in self._ids(keyed, table):
-                complete = pc.and_(batch.column(0).is_valid(), batch.column(1).is_valid())
-                if not pc.all(complete, min_count=0).as_py():
-                    tally.lose(f"some rows have no {user!r} or no {item!r}")
-                if pc.any(complete).as_py():
-                    tally.lose(COMPLETE)
+                if not self._in_texts:
+                    self._note(batch, tally)
                 yield _typed(batch, schema)
 
-    def _ids(self, keyed: Keyed, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    def by_place(self, tally: Tally, tables: Iterator[pa.Table]) -> Batches:
+        """The same of Arrow tables that have the declared columns in their order, by any names."""
+        names = self.declared.column_names
+        return self(tally, (table.rename_columns(names) for table in tables))
+
+    def _note(self, batch: pa.RecordBatch, tally: Tally) -> None:
+        complete = pc.and_(batch.column(0).is_valid(), batch.column(1).is_valid())
+        if not pc.all(complete, min_count=0).as_py():
+            tally.lose(incomplete(*self.names))
+        if pc.any(complete).as_py():
+            tally.lose(COMPLETE)
+
+    def _keyed(self, tally: Tally) -> Keyed | Melted:
+        """What makes one column of users and one of items of those that are read."""
+        if self.kinds:
+            return Melted(self.columns, self.kinds, tally)
+        return Keyed(self.columns, tally)
+
+    def _ids(self, keyed: Keyed | Melted, table: pa.Table) -> Iterator[pa.RecordBatch]:
         users, items, _ = keyed.columns_of(table)
         both = pa.table({"user": users, "item": items})
-        types = (keyed.users[0].declared, keyed.items[0].declared)
-        columns = [
-            Column(name, option, type_)
-            for name, option, type_ in zip(self.names, both.column_names, types, strict=True)
-        ]
+        # Ids of values are texts that are made of typed cells.
+        of_items = None if self.kinds else self._items[0].declared
+        user = Column(self.names[0], "user", self._users[0].declared)
+        item = Column(self.names[1], "item", of_items)
         for batch in both.to_batches() or [_without_rows(both.schema)]:
+            whose, what = map(_decoded, batch.columns)
             ids = [
-                column.canonical_ids(_decoded(cells), keyed.tally.lose)
-                for column, cells in zip(columns, batch.columns, strict=True)
+                user.canonical_ids(whose, keyed.tally.lose),
+                _texts(what) if self._in_texts else item.canonical_ids(what, keyed.tally.lose),
             ]
             yield pa.RecordBatch.from_arrays(ids, names=both.column_names)
 
 
-def report_notes(plan: Plan, notes: Collection[str], strict: bool) -> None:
-    """Warn of what was left out while partitions were read, as the local engine does."""
-    tally = Tally(None)
-    for note in notes:
-        if note != COMPLETE:
-            tally.lose(note)
-    report_lost(tally, strict)
-    if COMPLETE not in notes:
-        without = f"no row has both {plan.user.name!r} and {plan.item.name!r}"
-        report_nothing(tally, strict, without)
+def _columns_of(plan: Plan) -> list[Column]:
+    """The columns that a plan names."""
+    user, item = plan.user, plan.item
+    if isinstance(item, Values):
+        return columns_of_values(user, item)
+    return wanted(
+        user.columns, item.columns, None,
+        texts=plan.text is not None, types=(user.type, item.type),
+    )  # fmt: skip
+
+
+def _texts(cells: pa.Array) -> pa.Array:
+    """Texts as they are; whoever tokenizes them tells those that are no text."""
+    if pa.types.is_null(cells.type):
+        return pa.nulls(len(cells), pa.large_string())
+    return cells.cast(pa.large_string())
 
 
 def _decoded(cells: pa.Array) -> pa.Array:

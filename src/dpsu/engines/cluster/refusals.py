@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import ONE_PER_ENTRY
-from dpsu.inputs.values import Values
 from dpsu.plans.mechanisms import Auto
 from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 
 
-def refuse_what_clusters_cannot(plan: Plan, engine: str, *, texts: bool = False) -> None:
-    """Refuse what only one machine can do; `texts` says that the engine reads texts, too."""
+def refuse_what_clusters_cannot(plan: Plan, engine: str) -> None:
+    """Refuse what only one machine can do."""
     if plan.user.names == (ONE_PER_ENTRY,):
         raise ParameterError(
             f"user={ONE_PER_ENTRY!r} is for one machine: {engine} may compute rows again, in "
             "another order, so that they have no ids; give a column of users"
-        )
-    if isinstance(plan.item, Values):
-        raise ParameterError(
-            f"values of many columns are for one machine, not for {engine}; give a column of items"
-        )
-    if plan.text is not None and not texts:
-        raise ParameterError(
-            f"texts are for one machine and for Spark, not for {engine}; give a column of items"
         )
     if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
         raise ParameterError(

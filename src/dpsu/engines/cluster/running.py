@@ -17,6 +17,8 @@ from dpsu.randomness.keys import Key
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpsu.contributions.attendance import Attending
+
 LARGEST_PARTITIONS = 1 << 16
 
 
@@ -30,11 +32,20 @@ def checked_partitions(partitions: int | None) -> int | None:
 class ClusterData(Protocol):
     """Data on a cluster, as a front door sees them."""
 
+    def refuse(self, plan: Plan) -> None:
+        """Refuse what the plan, or an object that is no data of this cluster, shows to be wrong.
+
+        It is called once, before anything else; a tokenizer may be read for it.
+        """
+
     def check(self, plan: Plan) -> None:
         """Refuse what names and types of columns show to be wrong; no row is read."""
 
     def files(self) -> Iterable[str]:
         """Local files that the data are read from, as far as they are known."""
+
+    def of_users(self, some: Attending) -> ClusterData:
+        """The same data, of some users; rows of others are dropped as they are read."""
 
     def query(self, plan: Plan, key: Key) -> engine.Query[Any]:
         """A release that has not run."""
@@ -44,9 +55,13 @@ class ClusterData(Protocol):
 
 
 class Cluster:
-    """A release where the data are, as `OneMachine` is on one machine."""
+    """A release where the data are, as `OneMachine` is on one machine.
+
+    A plan that cannot run there is refused when this is made.
+    """
 
     def __init__(self, plan: Plan, data: ClusterData, report: Report) -> None:
+        data.refuse(plan)
         self._plan, self._data, self._report = plan, data, report
 
     def check(self) -> None:
@@ -64,7 +79,8 @@ class Cluster:
             # Functions that make tokens stay on the driver, in the plan that was given.
             plan = replace(query.job.plan.with_knowledge(plan.knowledge), item=plan.item)
         self._report("choosing items", 0)
-        items = self._data.run(query)
+        # Before they are counted, so that what they imply has a count, too.
+        items = query.codec.with_implied(self._data.run(query))
         if plan.noisy_counts is None:
             return Found(plan, items, codec=query.codec)
         self._report("counting users", 0)

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pyarrow as pa
 
 from dpsu.contributions.pairs import Tally, report_lost
-from dpsu.engines.cluster.corpora import SendCorpus, lost_messages, pieces_of, reasons
+from dpsu.engines.cluster.corpora import SendCorpus, pieces_of
+from dpsu.engines.cluster.losses import lost_messages, without_user
 from dpsu.engines.cluster.steps import Batches, Job, SendRows
+from dpsu.engines.cluster.values import Read, SendValues
 from dpsu.errors import ParameterError
 from dpsu.inputs.tokens import Tokens as TextItems
 from dpsu.plans.plan import Plan
@@ -25,11 +28,6 @@ from dpsu.text.grams import items_of_rows
 from dpsu.text.pieces import Tokens
 from dpsu.text.spec import FunctionName, Tokenizer, is_file, tokenizer_name
 from dpsu.text.tokenizing import content_of, tokenize_by
-
-
-def nothing(plan: Plan) -> str:
-    """What is said if no text has an item."""
-    return f"no text of a {plan.user.name!r} has a token"
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +39,7 @@ class SendTexts:
 
     job: Job
     tokenizer: Tokenizer
+    tells: ClassVar[bool] = True
 
     def __call__(self, batches: Batches) -> Batches:
         """Messages of rows, and at the end one for each reason for which something was lost."""
@@ -59,7 +58,7 @@ class SendTexts:
             held = items_of_rows(segments, source, with_repeats=False)
             user, item = users.take(_places(held.rows)), held.texts.take(_places(held.items))
             if user.null_count:
-                tally.lose(reasons(plan)[3])
+                tally.lose(without_user(plan))
                 item, user = item.filter(user.is_valid()), user.drop_null()
             if self.job.strict:
                 report_lost(tally, strict=True)
@@ -70,8 +69,15 @@ def _places(values: object) -> pa.Array:
     return pa.array(values, pa.int32())
 
 
-def sender(job: Job, tokenizer: Tokenizer | None) -> SendRows | SendTexts | SendCorpus:
-    """The step that sends rows to partitions of users: items, items of texts, or texts."""
+def sender(
+    job: Job, tokenizer: Tokenizer | None, read: Read | None = None
+) -> SendRows | SendValues | SendTexts | SendCorpus:
+    """The step that sends rows to partitions of users: items, values, items of texts, or texts.
+
+    `read` makes items of rows that have values of many columns.
+    """
+    if read is not None:
+        return SendValues(job, read)
     if tokenizer is None:
         return SendRows(job)
     return (SendCorpus if job.plan.by_length else SendTexts)(job, tokenizer)

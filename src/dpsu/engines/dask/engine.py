@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids, numbers
 from dpsu.engines.cluster.engine import Step
+from dpsu.engines.cluster.losses import notes_of
 from dpsu.engines.cluster.steps import Batches, failure
 from dpsu.errors import DpsuError
 from dpsu.runtime import threads
@@ -121,9 +122,10 @@ def mapped(step: Step, part: Part) -> Part:
     if part.failure:
         return part
     try:
-        return replace(part, batches=tuple(step(iter(part.batches))))
+        batches = tuple(step(iter(part.batches)))
     except RuntimeError as error:
         return replace(part, batches=(), failure=str(error))
+    return replace(part, batches=batches, notes=part.notes | notes_of(step, batches))
 
 
 def _split(places: Places, into: int, part: Part) -> list[Part]:

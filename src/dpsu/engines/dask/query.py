@@ -9,11 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpsu.contributions.attendance import Attending
 from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query
-from dpsu.engines.cluster.reading import Reader, report_notes
+from dpsu.engines.cluster.losses import report_notes
+from dpsu.engines.cluster.reading import Reader
+from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Guarded
+from dpsu.engines.cluster.texts import portable
 from dpsu.engines.dask.engine import DaskEngine, Part, Parts, mapped, task
 from dpsu.errors import DpsuError, ParameterError, without_values
 from dpsu.inputs.files import expand
@@ -32,6 +36,19 @@ class DaskData:
     frame: Any
     strict: bool
     partitions: int | None
+    attendance: Attending | None = None
+
+    def refuse(self, plan: Plan) -> None:
+        """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
+        refuse_what_clusters_cannot(plan, "Dask")
+        # A tokenizer that is not what the plan says, or that is not there.
+        portable(plan)
+        needed = ("columns", "expr", "npartitions", "to_delayed", "_meta")
+        if not all(hasattr(self.frame, name) for name in needed):
+            raise ParameterError(
+                f"df is a {type(self.frame).__name__}, not a Dask DataFrame; dpsu.release takes "
+                "other data"
+            )
 
     def check(self, plan: Plan) -> None:
         """Refuse what the types that the frame declares show to be wrong."""
@@ -46,6 +63,10 @@ class DaskData:
                 found += map(str, expand([path])) if isinstance(path, str) else []
         return found
 
+    def of_users(self, some: Attending) -> DaskData:
+        """The same data, of some users."""
+        return replace(self, attendance=some)
+
     def query(self, plan: Plan, key: Key) -> Query[Parts]:
         """A release that has not run."""
         reader = self._reader(plan)
@@ -57,7 +78,8 @@ class DaskData:
         tasks = [task("dpsu_Read", partial(read, reader), part) for part in parts]
         partitions = self.partitions or min(MOST_PARTITIONS, max(1, len(parts)))
         here = DaskEngine(key.salt("bucket of item"), set())
-        return reader.query(here, Parts(reader.schema()[0], tasks), plan, key, partitions)
+        rows = Parts(reader.schema()[0], tasks)
+        return reader.query(here, rows, plan, key, partitions, self.attendance)
 
     def run(self, query: Query[Parts]) -> pa.Array:
         """Released items; warns of rows that are not complete."""
@@ -67,12 +89,6 @@ class DaskData:
         return found
 
     def _reader(self, plan: Plan) -> Reader:
-        needed = ("columns", "expr", "npartitions", "to_delayed", "_meta")
-        if not all(hasattr(self.frame, name) for name in needed):
-            raise ParameterError(
-                f"df is a {type(self.frame).__name__}, not a Dask DataFrame; dpsu.release takes "
-                "other data"
-            )
         return Reader.of(self.frame._meta, plan)
 
 

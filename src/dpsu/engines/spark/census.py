@@ -9,11 +9,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.cluster.corpora import SendCorpus
+from dpsu.engines.cluster.losses import tells
 from dpsu.engines.cluster.messages import CENSUS
 from dpsu.engines.cluster.rounds import Ask
 from dpsu.engines.cluster.steps import Weigh
-from dpsu.engines.cluster.texts import SendTexts
 from dpsu.engines.spark import texts
 from dpsu.plans.plan import Plan
 
@@ -46,7 +45,7 @@ class Watch:
         from pyspark.sql import functions as f
 
         inner = getattr(step, "step", step)
-        if isinstance(inner, (SendTexts, SendCorpus)) and self._first("texts"):
+        if tells(step) and self._first("texts"):
             return texts.observed(made, self._plan, self._rows)
         number = _number_of_users(inner)
         if number is None or not self._first("users"):

@@ -19,21 +19,24 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from dpsu.contributions.attendance import Attendance
+from dpsu.contributions.attendance import Attending
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.contributions.pairs import question_users
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query, Step
+from dpsu.engines.cluster.reading import Reader
 from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Job, failure
 from dpsu.engines.cluster.texts import portable, without_function
+from dpsu.engines.cluster.values import Read
 from dpsu.engines.spark import census, texts
-from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
+from dpsu.engines.spark.columns import arrow_type, column_named, key_of, with_lists_as_rows
 from dpsu.errors import DataError, DpsuError, ParameterError, warn
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import wanted
+from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
 from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
@@ -95,11 +98,15 @@ class SparkEngine:
 
 @dataclass(frozen=True, repr=False)
 class KeyedRows:
-    """Columns `user` and `item`, the type of the ids of items, and which values they stand for."""
+    """Columns `user` and `item`, the type of the ids of items, and which values they stand for.
+
+    Of a wide table, all columns that are read, and what makes users and items of them.
+    """
 
     frame: DataFrame
     item_type: pa.DataType
     codec: Codec
+    read: Read | None = None
 
 
 def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> KeyedRows:
@@ -108,6 +115,8 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     Cells that have no id of that type become null, as on one machine. What the names and the types
     of columns show to be wrong is refused.
     """
+    if isinstance(plan.item, Values):
+        return _wide_rows_of(frame, plan)
     user, item = plan.user, plan.item
     in_texts = plan.text is not None
     columns = wanted(user.columns, item.columns, None, texts=in_texts, types=(user.type, item.type))
@@ -142,6 +151,22 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     return KeyedRows(frame.select(*ids), item_type, keys.codec)
 
 
+def _wide_rows_of(frame: DataFrame, plan: Plan) -> KeyedRows:
+    """The columns of users and of values, as they are: workers make ids of them."""
+    refuse_other_objects(frame)
+    fields = failing_quietly(lambda: frame.schema.fields)
+    declared = pa.schema([(field.name, arrow_type(field.dataType)) for field in fields])
+    reader = Reader.of(declared.empty_table(), plan)
+    # Functions on Arrow take no names with dots or backticks, so that columns go by their places.
+    places = [
+        column_named(name).alias(f"c{at}") for at, name in enumerate(reader.declared.column_names)
+    ]
+    rows = failing_quietly(lambda: frame.select(*places))
+    # Spark Connect finds out here whether it can select them.
+    failing_quietly(lambda: rows.schema)
+    return KeyedRows(rows, pa.string(), reader.schema()[1], reader.by_place)
+
+
 def query(
     frame: DataFrame,
     plan: Plan,
@@ -151,33 +176,32 @@ def query(
     public: PublicItems | None = None,
     strict: bool = False,
     partitions: int | None = None,
-    attendance: Attendance | None = None,
+    attendance: Attending | None = None,
 ) -> Query[DataFrame]:
-    """Prepare a release of the columns that the plan names. Refuses what Spark cannot run."""
-    refuse_what_spark_cannot(plan)
+    """Prepare a release of the columns that the plan names, which Spark can run."""
     keyed = rows_of(frame, plan, public)
     rows = keyed.frame
     if partitions is None:
-        in_texts = plan.text is not None
-        found = failing_quietly(lambda: texts.rows_in(rows, plan) if in_texts else rows.count())
+        found = failing_quietly(lambda: texts.rows_in(rows, plan))
         partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
     # Public data travel once, beside the plan.
     lean = without_function(plan.with_knowledge(PublicData()))
     job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, attendance)
     engine = SparkEngine(frame.sparkSession)
-    return Query(engine, rows, job, keyed.codec, portable(plan))
+    return Query(engine, rows, job, keyed.codec, portable(plan), keyed.read)
 
 
 def run(query: Query[DataFrame]) -> pa.Array:
     """Released items, sorted; warns of what was left out, as the local engine does."""
     watch = census.Watch(query.job.plan)
-    rows = query.rows if query.tokenizer is not None else watch.of_rows(query.rows)
+    by_steps = query.tokenizer is not None or query.read is not None
+    rows = query.rows if by_steps else watch.of_rows(query.rows)
     session = query.rows.sparkSession
     found = cluster.run(replace(query, rows=rows, engine=SparkEngine(session, watch)))
-    if query.tokenizer is None:
-        _warn(query.job, NO_ROWS | watch.seen())
-    else:
+    if by_steps:
         texts.warn_of(query.job, watch.seen())
+    else:
+        _warn(query.job, NO_ROWS | watch.seen())
     return found
 
 
@@ -191,7 +215,7 @@ def refuse_other_objects(frame: Any) -> None:
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
     """Refuse what no cluster can run, and tokenizers that cannot be sent to workers."""
-    refuse_what_clusters_cannot(plan, "Spark", texts=True)
+    refuse_what_clusters_cannot(plan, "Spark")
     texts.refuse_tokenizer(plan)
 
 
@@ -202,7 +226,7 @@ class SparkData:
     frame: DataFrame
     strict: bool = False
     partitions: int | None = None
-    attendance: Attendance | None = None
+    attendance: Attending | None = None
 
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
@@ -216,6 +240,10 @@ class SparkData:
     def files(self) -> list[str]:
         """Files that the frame reads."""
         return files_of(self.frame)
+
+    def of_users(self, some: Attending) -> SparkData:
+        """The same data, of some users."""
+        return replace(self, attendance=some)
 
     def query(self, plan: Plan, key: Key) -> Query[DataFrame]:
         """A release that has not run."""

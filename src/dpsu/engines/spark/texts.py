@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsu.contributions.pairs import Tally, report_lost, report_nothing
-from dpsu.engines.cluster.corpora import reasons
+from dpsu.engines.cluster.losses import nothing, reasons
 from dpsu.engines.cluster.messages import LOST, ROWS
 from dpsu.engines.cluster.steps import Job
-from dpsu.engines.cluster.texts import nothing, portable
+from dpsu.engines.cluster.texts import portable
 from dpsu.errors import ParameterError
+from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ def refuse_tokenizer(plan: Plan) -> None:
 
 
 def rows_in(frame: DataFrame, plan: Plan) -> int:
-    """About how many rows of items there are, by the bytes of all texts. PRIVATE."""
+    """How many rows of items there are; of texts about how many, by their bytes. PRIVATE."""
     from pyspark.sql import functions as f
 
-    assert plan.text is not None
+    if plan.text is None:
+        # A row of a wide table leads to one row of each kind.
+        return frame.count() * (len(plan.item.kinds) if isinstance(plan.item, Values) else 1)
     (total,) = frame.agg(f.sum(f.octet_length("item")).alias("bytes")).collect()[0]
     return (total or 0) * (plan.text.longest - plan.text.shortest + 1) // BYTES_OF_ITEM
 

@@ -9,7 +9,8 @@ import pytest
 
 import dpsu
 from dpsu.contributions.pairs import Tally
-from dpsu.engines.cluster.reading import COMPLETE, Reader, report_notes
+from dpsu.engines.cluster.losses import COMPLETE, report_notes
+from dpsu.engines.cluster.reading import Reader
 from tests.support import clusters
 
 TEXT = pa.table({"user": ["1", "2"], "item": ["x", "y"]})

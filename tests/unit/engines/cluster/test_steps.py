@@ -449,7 +449,7 @@ def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
     in_turn = isinstance(plan.selection, OneShot) and plan.policy.kind in IN_TURN
     assert plan.mechanism.parallel == (not in_turn)
     if plan.mechanism.parallel:
-        refuse_what_clusters_cannot(plan, "Spark", texts=True)
+        refuse_what_clusters_cannot(plan, "Spark")
         return
     with pytest.raises(dpsu.ParameterError, match="Spark"):
         refuse_what_clusters_cannot(plan, "Spark")

@@ -16,7 +16,7 @@ import pytest
 import dpsu
 from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.ids import Ids
-from dpsu.engines.cluster.corpora import reasons
+from dpsu.engines.cluster.losses import reasons
 from dpsu.engines.cluster.messages import LOST, ROWS, arrived, unpack
 from dpsu.engines.cluster.steps import Guarded, Job
 from dpsu.engines.cluster.texts import SendTexts, portable, sender, without_function

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import logging
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,47 @@ def test_a_schema_is_refused_before_a_ledger_is_charged(tmp_path: Path) -> None:
     paid = dpsu.dask.release(typed(table), ledger=account, **BUDGET)
     (entry,) = ledger.account("visits").releases
     assert entry.run == paid.run.id
+
+
+def test_a_named_release_is_made_once_here_or_there(tmp_path: Path) -> None:
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    monday = ledger.dataset("visits", budget=(9, 0.1), once="monday")
+    table = clusters.random_table(np.random.default_rng(4), "text-int")
+    plan = dpsu.plan(mechanism=dpsu.Sieve(rounds=3), **BUDGET)
+    first = dpsu.dask.release(typed(table), plan, ledger=monday)
+    # Nothing of these rows is read: they would be refused.
+    again = dpsu.dask.release(typed(table.rename_columns(["a", "b"])), plan, ledger=monday)
+    assert again == dpsu.release({"nobody": ["nothing"]}, plan, ledger=monday) == first
+    assert again.run == first.run
+    assert [each.state for each in ledger.account("visits").releases] == ["done"]
+
+
+@pytest.mark.parametrize(
+    "mechanism", [dpsu.Sieve(rounds=3), dpsu.NGrams(max_items=20)], ids=["sieve", "ngrams"]
+)
+def test_texts_that_are_left_out_are_told(mechanism: Any) -> None:
+    """As one machine tells them: texts and users that are missing, and tokens that are too long."""
+    some = clusters.random_texts(np.random.default_rng(6), 200)
+    rows = {"user": ["x", "y", None], "body": [None, SECRET.replace(" ", "") * 999, "w1"]}
+    lost = pa.table(rows, schema=some.schema)
+    plan = dpsu.plan(item=dpsu.Tokens("body"), mechanism=mechanism, insecure_seed=3, **BUDGET)
+    tables = [(pa.concat_tables([some, lost]), 4), (lost, 5)]
+    # By lengths, one machine does not tell texts without a token from none that is left.
+    for table, warned in tables[:1] if mechanism.by_length else tables:
+        told: list[set[str]] = []
+        found = []
+        for release, data in ((dpsu.release, table), (dpsu.dask.release, typed(table))):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", dpsu.DataWarning)
+                found.append(release(data, plan))
+            told.append({str(each.message) for each in caught})
+        assert found[0] == found[1]
+        assert (len(found[0]) > 3) == (warned == 4)
+        assert told[0] == told[1]
+        assert len(told[0]) == warned
+        with pytest.raises(dpsu.DataError, match="do without strict") as refused:
+            dpsu.dask.release(typed(table), plan, strict=True)
+        assert SECRET not in str(refused.value)
 
 
 def test_what_dask_cannot_run_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""Values of many columns on Spark: the release and the warnings of one machine."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dpsu
+import dpsu.spark
+from tests.spark.test_cli import SPARK
+from tests.spark.test_cli import dpsu as shell
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SEEDED: dict[str, Any] = {
+    "epsilon": 2, "delta": 1e-3, "mechanism": "weighted-gaussian", "insecure_seed": 4
+}  # fmt: skip
+NOON = datetime.datetime(2024, 2, 29, 12)
+ROWS = range(600)
+
+
+def people() -> pa.Table:
+    """Columns of all types, with names that need care; some cells and some users are missing."""
+    return pa.table(
+        {
+            "id": pa.array([at // 2 if at % 50 else None for at in ROWS], pa.int32()),
+            "site": ["a\t" if at % 2 else "b\\" for at in ROWS],
+            "kind": pa.array([at % 3 if at % 7 else None for at in ROWS], pa.int8()),
+            "a.b `c`": ["e\u0301" if at % 3 else "\u00e9" for at in ROWS],
+            "user": [at % 2 == 0 for at in ROWS],
+            "born": [(NOON + at % 3 * datetime.timedelta(1)).date() for at in ROWS],
+            "local": pa.array([NOON] * len(ROWS), pa.timestamp("us")),
+            "instant": pa.array([NOON] * len(ROWS), pa.timestamp("us", "Europe/Zurich")),
+            "price": [decimal.Decimal(f"{at % 4}.50") for at in ROWS],
+            "part": [float("nan") if at % 5 == 0 else at % 4 / 2 for at in ROWS],
+            "number": [str(at % 3) if at % 4 else "x" for at in ROWS],
+            "raw": pa.array([b"\xff\x00" if at % 2 else b"" for at in ROWS], pa.binary()),
+            "tags": [["x", f"t{at % 5}", None] if at % 6 else None for at in ROWS],
+            "city": [f"c{at % 40}" if at % 9 else None for at in ROWS],
+        }
+    )
+
+
+COLUMNS = ["kind", "a.b `c`", "user", "born", "local", "instant", "price", "part", "number", "raw"]
+WIDE: dict[str, Any] = {
+    "columns": [*COLUMNS, "tags"],
+    "levels": [["site", "city", "kind"], ["born", "tags"]],
+    "types": {"part": "integer", "number": "integer"},
+}
+
+
+def told(make: Any, *given: Any, **options: Any) -> tuple[dpsu.Domains, set[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", dpsu.DataWarning)
+        made = make(*given, **options)
+    return made, {str(each.message) for each in caught}
+
+
+@pytest.mark.parametrize("user", ["id", ["site", "id"]], ids=str)
+def test_values_of_all_types_agree(spark: SparkSession, user: Any) -> None:
+    options: dict[str, Any] = WIDE | SEEDED | {"user": user, "counts": True}
+    here, heard = told(dpsu.domains, people(), **options)
+    # Spark takes timestamps without a zone of Arrow for those with one.
+    frame = spark.createDataFrame(people()).selectExpr("*", "cast(local as timestamp_ntz) as noon")
+    frame = frame.drop("local").withColumnRenamed("noon", "local")
+    there, heard_there = told(dpsu.spark.domains, frame, **options)
+    assert there == here
+    assert all(here[name] for name in WIDE["columns"])
+    assert there.levels == here.levels
+    assert there.counts == here.counts
+    for name, found in here.arrays.items():
+        # Spark has instants, and no zone of a column.
+        assert name == "instant" or there.arrays[name].type == found.type
+    assert heard_there == heard
+    assert len(heard) == 5
+
+
+def test_plans_strictness_and_nothing(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(people())
+    item = dpsu.Values(["kind"], levels=["site", "city"])
+    plan = dpsu.plan(epsilon=2, delta=1e-3, user="id", item=item, mechanism="sieve")
+    found = dpsu.spark.release(frame.dropna(subset=["id"]), plan, strict=True, partitions=2)
+    assert found.items.columns == ["kind", "site", "city"]
+    assert found.private
+    with pytest.raises(dpsu.DataError, match=r"some rows have no 'id'.*do without strict"):
+        dpsu.spark.domains(frame, plan, strict=True)
+    empty = frame.where("id < 0")
+    with pytest.warns(dpsu.DataWarning, match="no row has both 'id' and 'kind, site, city'"):
+        assert dict(dpsu.spark.domains(empty, plan)) == {"kind": (), "site": (), "city": ()}
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("id int, job string", {"columns": ["jop"]}, r"did you mean 'job'\?.*with columns"),
+        ("id int, job double", {"columns": ["job"]}, r"type double.*types=\{'job'"),
+        ("id int, job struct<a:int>", {"columns": ["job"]}, "make a column of each"),
+        ("id int, job string", {"columns": ["id"]}, "the person to protect"),
+        ("id int, job string, JOB string", {"columns": ["job"]}, "AMBIGUOUS"),
+        ("id int, job string", {"columns": ["job"], "mechanism": "greedy"}, "cannot run on Spark"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_a_ledger_is_charged(
+    spark: SparkSession, columns: str, options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    ledger = dpsu.Ledger(tmp_path / "ledger.db").dataset("people", budget=(2, 1e-2))
+    with pytest.raises(dpsu.DpsuError, match=words):
+        dpsu.spark.domains(
+            spark.createDataFrame([], columns), user="id", epsilon=1, delta=1e-3, ledger=ledger,
+            **options,
+        )  # fmt: skip
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_values_from_the_shell(tmp_path: Path) -> None:
+    table = people().select(["id", "site", "kind", "city"])
+    pyarrow.parquet.write_table(table.drop_null(), tmp_path / "people.parquet")
+    asked = [
+        "domains", str(tmp_path / "people.parquet"), "--user", "id", "--columns", "kind",
+        "--levels", "site,city", "--epsilon", "2", "--delta", "1e-3", "--insecure-seed", "4",
+        "--mechanism", "weighted-gaussian", "--counts",
+    ]  # fmt: skip
+    here, there = shell(*asked), shell(*asked, *SPARK)
+    assert there.returncode == 0, there.stderr
+    assert (there.stdout, there.stderr) == (here.stdout, here.stderr)
+    assert '"site > city"' in there.stdout
+    refused = shell(*asked, "--master", "local[2]")
+    assert refused.returncode == 2
+    assert "--master is for --engine spark" in refused.stderr
+
+
+def test_choices_among_plans_agree(spark: SparkSession, tmp_path: Path) -> None:
+    """On everybody and on a part; a ledger is charged once names and types are right."""
+    table = people().select(["id", "city"]).drop_null()
+    frame = spark.createDataFrame(table)
+    ledger = dpsu.Ledger(tmp_path / "ledger.db")
+    dataset = ledger.dataset("people", budget=(9, 0.1))
+    mechanisms = [dpsu.WeightedGaussian(max_items=2), dpsu.Sips(rounds=2)]
+
+    def plans(seed: int | None) -> list[dpsu.Plan]:
+        given: dict[str, Any] = {"epsilon": 4, "delta": 0.02, "insecure_seed": seed}
+        return [dpsu.plan(user="id", item="city", mechanism=each, **given) for each in mechanisms]
+
+    for fraction, seed in ((None, 1), (0.4, 2)):
+        here = dpsu.select(table, plans(seed), tune_fraction=fraction)
+        there = dpsu.spark.select(frame, plans(seed), tune_fraction=fraction, partitions=2)
+        assert here.items
+        assert there.released == here
+        assert there.plan == here.plan
+        assert there.items.columns == ["city"]
+    with pytest.raises(dpsu.ParameterError, match="there is no column 'city'"):
+        dpsu.spark.select(frame.drop("city"), plans(None), ledger=dataset)
+    assert not ledger.path.exists()
+    paid = dpsu.spark.select(frame, plans(None), ledger=dataset, expected_runs=1, partitions=2)
+    assert paid.private
+    assert [each.state for each in ledger.account("people").releases] == ["done"]
+    with pytest.raises(dpsu.ParameterError, match="not a Spark DataFrame"):
+        dpsu.spark.select(table, plans(None))
