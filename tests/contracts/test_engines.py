@@ -27,7 +27,6 @@ Run = Callable[[pa.Table, dpsu.Plan], dpsu.Release]
 
 OFFERED: dict[str, type[Mechanism]] = {**MECHANISMS, dpsu.Auto.name: dpsu.Auto}
 PARALLEL = {name: assertions.small(kind) for name, kind in OFFERED.items() if kind.parallel}
-# Values are rows of items once they are sent; what takes long is tried with one of each kind.
 DAY = datetime.date(2024, 2, 29)
 
 
