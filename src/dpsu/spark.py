@@ -164,7 +164,7 @@ def release(
     """
     from dpsu.engines.cluster.running import checked_partitions
     from dpsu.engines.spark.query import SparkData
-    from dpsu.inputs.reading import refuse_same_object
+    from dpsu.inputs.also_public import refuse_same_object
 
     refuse_same_object(df, public_items, getattr(mechanism, "prior", None), prior)
     spending = Spending.of(ledger, may_be_named=True)
