@@ -24,7 +24,7 @@ def hopeless(**options: Any) -> list[str]:
 
 
 def test_too_few_users_are_told_with_the_epsilon_that_would_do() -> None:
-    # Each epsilon that is tried is a plan, and one of auto takes ten times as long.
+    # Each epsilon that is tried is a plan, and one of auto takes far longer.
     few: dict[str, Any] = {"mechanism": "policy-laplace", "delta": 1e-9, "users": 100}
     (told,) = hopeless(epsilon=0.1, items_per_user=3, **few)
     assert "at epsilon=0.1, delta=1e-09 an item needs about" in told
