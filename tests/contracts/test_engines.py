@@ -94,7 +94,8 @@ KINDS: dict[str, Callable[[Mechanism], tuple[pa.Table, dpsu.Plan]]] = {
     "items": items, "keys": keys, "texts": texts
 }  # fmt: skip
 # A release takes seconds on Spark: there, every mechanism releases items, and three of them each of
-# the others. The twin runs the same steps in one process, for all mechanisms.
+# the others. The twin and Dask release keys by all of them; tests/spark/test_texts.py releases texts
+# by further ones.
 ENOUGH_ON_SPARK = {
     "items": tuple(PARALLEL),
     "keys": ("weighted-gaussian", "sips", "bits"),
