@@ -107,8 +107,9 @@ def texts(mechanism: Mechanism) -> tuple[pa.Table, dpsu.Plan]:
 KINDS: dict[str, Callable[[Mechanism], tuple[pa.Table, dpsu.Plan]]] = {
     "items": items, "keys": keys, "values": values, "texts": texts
 }  # fmt: skip
-# What is read has nothing to do with what is done with it. A release takes seconds on Spark: there,
-# every mechanism releases items, and one of each kind (at once, in rounds, by coins) the others.
+# A release takes seconds on Spark: there, every mechanism releases items, and three of them each of
+# the others. The twin and Dask release keys by all of them; tests/spark/test_texts.py releases texts
+# by further ones.
 ENOUGH_ON_SPARK = {
     "items": tuple(PARALLEL),
     "keys": ("weighted-gaussian", "sips", "bits"),

@@ -44,8 +44,8 @@ SHIPPED: list[dict[str, Any]] = [
 ]
 
 
-# Each of the plans at one guarantee, and each guarantee for many of them: how a plan reads its
-# options has nothing to do with how it reads epsilon and delta.
+# Each plan at one guarantee, in turns, for a third of the time: a defect of one plan at another
+# guarantee alone would not be seen here. `dpsu audit` tests a plan at any of them.
 GUARANTEES = cycle([(1.0, 0.05), (0.5, 0.15), (3.0, 0.02)])
 
 

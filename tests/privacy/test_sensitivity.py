@@ -171,7 +171,7 @@ def test_whole_engine_under_one_key(options: dict[str, object]) -> None:
     plan = flat.plan(epsilon=1, delta=1e-5, **options)
     rng = np.random.default_rng(5)
     budget = 3 if plan.name == "count-laplace" else 1
-    for case in range(250):
+    for case in range(120):
         held = random_users(rng, n_items=ITEMS, max_size=7)
         data = {
             f"u{u}": {f"i{i}": int(rng.integers(1, 4)) for i in items}
