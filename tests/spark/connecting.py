@@ -82,6 +82,13 @@ def main() -> None:
             rows = [list(row) for row in release.items.collect()]
             assert [row[0] for row in rows] == list(release.released.items)
             found.append(rows)
+        item = dpsu.Values(["user", "item"], types={"user": "text"})
+        wide = df.selectExpr("user as `i.d`", "user", "item")
+        plan = dpsu.plan(
+            user="i.d", item=item, mechanism="weighted-gaussian",
+            epsilon=4.0, delta=0.05, insecure_seed=4,
+        )  # fmt: skip
+        values = dpsu.spark.domains(wide, plan, partitions=2)
         try:
             dpsu.spark.release(
                 df.selectExpr("cast(item as int) as user", "item"), epsilon=1, delta=0.1
@@ -97,7 +104,8 @@ def main() -> None:
     finally:
         server.terminate()
         server.wait(30)
-    print(json.dumps({"kind": kind, "found": found, "refused": refused, "secrets": secrets}))
+    told = {"kind": kind, "found": found, "refused": refused, "secrets": secrets}
+    print(json.dumps(told | {"values": values.to_dict()}))
 
 
 if __name__ == "__main__":

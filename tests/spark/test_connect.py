@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+import dpsu
 from tests.spark.test_costs_and_leaks import spelled
 from tests.support import clusters, flat
 
@@ -43,6 +44,11 @@ def test_over_a_connection(tmp_path: Path) -> None:
         assert [row[0] for row in rows] == list(here.items)
         if here.counts is not None:
             assert [row[1] for row in rows] == here.counts.to_pylist()
+    wide = table.append_column("i.d", table["user"])
+    item = dpsu.Values(["user", "item"], types={"user": "text"})
+    plan = dpsu.plan(user="i.d", item=item, mechanism="weighted-gaussian", **budget)
+    assert told["values"] == dpsu.domains(wide, plan).to_dict()
+    assert len(told["values"]["item"]) > 3
     assert "could not finish the job" in told["refused"]
     assert "ü" not in told["refused"]
     logs = [path.read_bytes() for path in (tmp_path / "events").rglob("*") if path.is_file()]
