@@ -149,3 +149,17 @@ def test_plain_lines_of_json_are_not_parsed_by_arrow(
     found = dpsu.release(path, epsilon=1, delta=1e-5, mechanism="sieve", insecure_seed=1)
     assert found == expected
     assert len(found) > 0
+
+
+def test_functions_of_others_still_get_blas() -> None:
+    pytest.importorskip("scipy")
+    code = (
+        "import dpsu.kernels.rounds, numba, numpy, sys\n"
+        "assert 'scipy.linalg' not in sys.modules\n"
+        "product = numba.njit(lambda a, b: numpy.dot(a, b))(2.0 * numpy.eye(2), numpy.eye(2))\n"
+        "print(product.tolist(), 'scipy.linalg' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=600
+    )
+    assert done.stdout == "[[2.0, 0.0], [0.0, 2.0]] True\n"
