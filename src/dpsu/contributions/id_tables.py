@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from dpsu.contributions.ids import integers, numbers, text_buffers
 from dpsu.errors import DataError
 from dpsu.kernels import interning
-from dpsu.kernels.interning import KNOWN, SHARDS, USED
+from dpsu.kernels.interning import KNOWN, LENGTH, SHARDS, USED
 from dpsu.runtime.memory import refuse_beyond_memory
-from dpsu.runtime.threads import side_by_side
+from dpsu.runtime.threads import SMALL, side_by_side
 
 # Rows are hashed and dealt to shards so many at a time, so that they are still in the cache then.
 ROWS_AT_ONCE = 1 << 16
@@ -73,23 +73,19 @@ class TextIds:
 
     def take_ids(self) -> pa.Array:
         """The distinct texts, shard after shard; nothing can be entered any more."""
-        self._first = first = _firsts(self._shards)
-        offsets = np.zeros(int(first[-1]) + 1, np.int64)
-        side_by_side(
-            lambda k: self._shards[k].write_ends(offsets[1 + first[k] : 1 + first[k + 1]]), SHARDS
-        )
-        for k in range(SHARDS):
-            offsets[1 + first[k] : 1 + first[k + 1]] += offsets[first[k]]
-        refuse_beyond_memory(int(offsets[-1]), "the distinct users and items")
-        data = np.empty(int(offsets[-1]), np.uint8)
-        side_by_side(
-            lambda k: interning.write_records(
-                self._shards[k].records,
-                offsets[1 + first[k] : 1 + first[k + 1]] - offsets[first[k]],
-                data[offsets[first[k]] : offsets[first[k + 1]]],
-            ),
-            SHARDS,
-        )
+        shards, self._first = self._shards, _totals(self._shards, KNOWN)
+        first, begin = self._first, _totals(self._shards, LENGTH)
+        refuse_beyond_memory(int(begin[-1]), "the distinct users and items")
+        offsets, data = np.zeros(int(first[-1]) + 1, np.int64), np.empty(int(begin[-1]), np.uint8)
+
+        def write(k: int) -> None:
+            ends = offsets[1 + first[k] : 1 + first[k + 1]]
+            interning.write_records(shards[k].records, int(begin[k]), ends, data)
+
+        in_turn = len(offsets) < SMALL
+        for k in range(SHARDS if in_turn else 0):
+            write(k)
+        side_by_side(write, 0 if in_turn else SHARDS)
         self._shards = []
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
@@ -102,7 +98,7 @@ class _Texts:
         self.lock = threading.Lock()
         self.slots = np.full(4 * FIRST_ROOM, interning.FREE_SLOT, np.uint64)
         self.records = np.empty(4 * FIRST_ROOM, np.uint64)
-        self.state = np.zeros(2, np.int64)
+        self.state = np.zeros(3, np.int64)
 
     def intern(
         self, data: Any, offsets: Int64, hashes: Words, rows: Int32, shard: int, codes: Int32
@@ -117,7 +113,7 @@ class _Texts:
             self._make_room(int(offsets[rows[0] + 1] - offsets[rows[0]]))
 
     def _make_room(self, length: int) -> None:
-        known, used = (int(each) for each in self.state)
+        known, used = int(self.state[KNOWN]), int(self.state[USED])
         if known == len(self.slots) // 4:
             old = self.slots
             self.slots = _larger(known, len(old), interning.FREE_SLOT, np.uint64)
@@ -125,9 +121,6 @@ class _Texts:
         needed = used + 2 + length // 8
         if needed > len(self.records):
             self.records = grown(self.records, used, _next_power(needed + needed // 4))
-
-    def write_ends(self, ends: Int64) -> None:
-        interning.record_ends(self.records, ends)
 
 
 class IntegerIds:
@@ -208,7 +201,7 @@ class IntegerIds:
 
     def take_ids(self) -> pa.Array:
         """The distinct integers: those of the dense table, then shard after shard."""
-        self._first = _firsts(self._shards)
+        self._first = _totals(self._shards, KNOWN)
         hashed = [shard.ids(self._n_dense) for shard in self._shards]
         found = np.concatenate([self._dense[: self._n_dense], *hashed])
         self._range, self._shards = None, []
@@ -264,9 +257,9 @@ def _dealt(hashes: Words, turn: int) -> list[tuple[int, Int32]]:
     return [(k, order[starts[k] : starts[k + 1]]) for k in shards if starts[k] < starts[k + 1]]
 
 
-def _firsts(shards: Sequence[_Texts | _Integers]) -> Int64:
-    """Where the ids of each shard begin, and where those of the last end."""
-    sizes = [int(shard.state[KNOWN]) for shard in shards]
+def _totals(shards: Sequence[_Texts | _Integers], what: int) -> Int64:
+    """Where the ids, or bytes, of each shard begin, and where those of the last end."""
+    sizes = [int(shard.state[what]) for shard in shards]
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 

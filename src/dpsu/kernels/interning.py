@@ -35,8 +35,9 @@ AHEAD = 12
 FREE = -1
 FREE_SLOT = np.uint64(2**64 - 1)
 LOW = np.uint64(2**32 - 1)
-# Of the state of a shard: how many ids it has, and how many words of its records are used.
-KNOWN, USED = 0, 1
+# Of the state of a shard: how many ids it has, how many words of its records, or slots, are used,
+# and how many bytes its texts have.
+KNOWN, USED, LENGTH = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
@@ -136,6 +137,7 @@ def intern_texts(
                 _copy_text(data, start, length, records, used + 1)
                 used += 1 + words
                 known += 1
+                state[LENGTH] += length
             elif slots[2 * slot] == hash_ and _same_text(
                 data, start, length, records, np.int64(place)
             ):
@@ -254,27 +256,17 @@ def seat_numbers(values: Int64, codes: Int64, secret: Words, slots: Int64) -> No
 
 
 @njit(cache=True, nogil=True)
-def record_ends(records: Words, ends: Int64) -> None:
-    """Where each text of a shard ends if they are written one after the other."""
-    at, total = np.int64(0), np.int64(0)
+def write_records(records: Words, at: Any, ends: Int64, data: Bytes) -> None:
+    """Write the texts of a shard one after the other, from `at` on, and where each ends."""
+    place: Any = 0
     for number in range(len(ends)):
-        length = np.int64(records[at] >> np.uint64(32))
-        total += length
-        ends[number] = total
-        at += 1 + ((length + 7) >> 3)
-
-
-@njit(cache=True, nogil=True)
-def write_records(records: Words, ends: Int64, out: Bytes) -> None:
-    """Write the texts of a shard one after the other."""
-    at, start = 1, 0
-    for number in range(len(ends)):
-        length = ends[number] - start
+        length = np.int64(records[place] >> np.uint64(32))
         for i in range(length):
-            word = records[at + (i >> 3)]
-            out[start + i] = np.uint8(word >> np.uint64(8 * (i & 7)))
-        start += length
-        at += 1 + ((length + 7) >> 3)
+            word = records[place + 1 + (i >> 3)]
+            data[at + i] = np.uint8(word >> np.uint64(8 * (i & 7)))
+        at += length
+        ends[number] = at
+        place += 1 + ((length + 7) >> 3)
 
 
 @njit(cache=True, nogil=True)
