@@ -57,7 +57,7 @@ class Shape:
         return f"{users} | {order} | {stored} | {self.keys}"
 
 
-# One shape for each way in which data differ from the first, and the worst of them together.
+# One shape for each way in which data differ, and one that stands for the worst.
 SHAPES = [
     Shape("integer", "user"),
     Shape("integer", "block"),

@@ -140,7 +140,7 @@ def domains(
     mechanism, partitions, progress
         As for :func:`dpsu.dask.release`.
     epsilon, delta, user, counts, insecure_seed, strict, ledger
-        As for :func:`dpsu.release`. Missing cells are no reason to refuse a row.
+        As for :func:`dpsu.release`. Missing cells are ignored, also with `strict`.
 
     Returns
     -------

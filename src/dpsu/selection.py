@@ -165,14 +165,14 @@ def select(
     def run(key: Key) -> Found:
         pairs = source.pairs(key, with_repeats=True, memory=memory)
 
-        def among(some: Sample | None) -> ReleaseOnce:
+        def release_from(some: Sample | None) -> ReleaseOnce:
             part = pairs if some is None else pairs.of_users(some.among(pairs.users))
             return lambda plan, key: local_run(plan, part, key)
 
-        best, items = trial.best(key, among)
-        return Found(trial.recorded(best), items, codec=pairs.codec)
+        best, items = trial.best(key, release_from)
+        return Found(trial.plan_if(best), items, codec=pairs.codec)
 
-    return trial.carried_out(source.check, run, spending)
+    return trial.carry_out(source.check, run, spending)
 
 
 def select_on(
@@ -188,9 +188,12 @@ def select_on(
     from dpsu.engines.cluster.running import Cluster
 
     trial = trial_of(candidates, expected_runs, tune_fraction)
+    # What plans, names and types show to be wrong costs nothing, ledger or not.
+    for candidate in trial.candidates:
+        Cluster(candidate, data, report).check()
     codecs: list[Codec | None] = []
 
-    def among(some: Sample | None) -> ReleaseOnce:
+    def release_from(some: Sample | None) -> ReleaseOnce:
         part = data if some is None else data.of_users(some)
 
         def released(plan: Plan, key: Key) -> pa.Array:
@@ -204,14 +207,11 @@ def select_on(
     def run(key: Key) -> Found:
         report("choosing items", 0)
         with telling_once():
-            best, items = trial.best(key, among)
+            best, items = trial.best(key, release_from)
         # Names and types alone decide it, so that it is the same in all runs.
-        return Found(trial.recorded(best), items, codec=codecs[-1])
+        return Found(trial.plan_if(best), items, codec=codecs[-1])
 
-    # What plans, names and types show to be wrong costs nothing, ledger or not.
-    for candidate in trial.candidates:
-        Cluster(candidate, data, report).check()
-    return trial.carried_out(lambda: None, run, spending, report)
+    return trial.carry_out(lambda: None, run, spending, report)
 
 
 @contextmanager
@@ -236,21 +236,21 @@ class Trial:
     ----------
     candidates : tuple of Plan
         At the guarantee of the whole.
-    runs : tuple of Plan
+    run_plans : tuple of Plan
         The same at what a run may cost.
-    item : Items or Tokens
+    item : Items, Tokens or Values
         The columns that all of them read.
     repeated : Repetition
         How many runs there are, and what each may cost.
-    part : float or None
+    tune_fraction : float or None
         The fraction of users on whom they are tried; everybody if it is None.
     """
 
     candidates: tuple[Plan, ...]
-    runs: tuple[Plan, ...]
+    run_plans: tuple[Plan, ...]
     item: Items | Tokens
     repeated: Repetition
-    part: float | None
+    tune_fraction: float | None
 
     @property
     def first(self) -> Plan:
@@ -262,30 +262,32 @@ class Trial:
         """What the choice costs, for the plan of the whole."""
         run = self.repeated.run
         return Selected(
-            len(self.candidates), self.repeated.expected_runs, run.epsilon, run.delta, self.part,
+            len(self.candidates), self.repeated.expected_runs, run.epsilon, run.delta, self.tune_fraction,
             # One candidate without a guarantee leaves none to the whole, whichever of them wins.
             proven=all(candidate.proven for candidate in self.candidates),
         )  # fmt: skip
 
-    def best(self, key: Key, among: Callable[[Sample | None], ReleaseOnce]) -> tuple[int, pa.Array]:
-        """The candidate that was chosen, and the items that are released.
+    def best(
+        self, key: Key, release_from: Callable[[Sample | None], ReleaseOnce]
+    ) -> tuple[int, pa.Array]:
+        """The place of the candidate that was chosen, and the items that are released.
 
-        `among` is what releases from a part of the users, or from everybody.
+        `release_from` makes what releases from a sample of the users, or from everybody.
         """
         from dpsu.contributions.attendance import Sample
 
-        if self.part is None:
-            return _best(self.runs, among(None), key, self.repeated)
-        sample = Sample(self.part, key.salt("tuning sample"))
-        best, _ = _best(self.runs, among(sample), key, self.repeated)
+        if self.tune_fraction is None:
+            return _best(self.run_plans, release_from(None), key, self.repeated)
+        sample = Sample(self.tune_fraction, key.salt("tuning sample"))
+        best, _ = _best(self.run_plans, release_from(sample), key, self.repeated)
         others = replace(sample, others=True)
-        return best, among(others)(self.candidates[best], _key(key, "final", 0))
+        return best, release_from(others)(self.candidates[best], _key(key, "final", 0))
 
-    def recorded(self, best: int) -> Plan:
+    def plan_if(self, best: int) -> Plan:
         """The plan of the whole, if this candidate was chosen."""
         return _recorded(self.candidates[best], self.cost)
 
-    def carried_out(
+    def carry_out(
         self,
         check: Callable[[], None],
         run: Callable[[Key], Found],
@@ -294,7 +296,7 @@ class Trial:
     ) -> Release:
         """Check, charge the guarantee of the whole, and run."""
         return carry_out(
-            self.recorded(0), check=check, run=run, spending=spending, report=report,
+            self.plan_if(0), check=check, run=run, spending=spending, report=report,
             choice="select",
         )  # fmt: skip
 

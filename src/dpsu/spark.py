@@ -210,7 +210,7 @@ def domains(
     mechanism, partitions, progress
         As for :func:`dpsu.spark.release`.
     epsilon, delta, user, counts, insecure_seed, strict, ledger
-        As for :func:`dpsu.release`. Missing cells are no reason to refuse a row.
+        As for :func:`dpsu.release`. Missing cells are ignored, also with `strict`.
 
     Returns
     -------
@@ -269,7 +269,8 @@ def select(
     candidates, expected_runs, tune_fraction
         As for :func:`dpsu.select`; mechanisms as for :func:`dpsu.spark.release`.
     strict, partitions, progress, ledger
-        As for :func:`dpsu.spark.release`. Without `partitions`, rows are counted for every run.
+        As for :func:`dpsu.spark.release`. Rows are counted for every run, unless
+        `partitions` is at most 64.
 
     Returns
     -------

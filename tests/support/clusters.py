@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import dpsu
 from dpsu.clusters import release_on
-from dpsu.contributions.attendance import Attending
+from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import PLAIN
 from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster import engine
@@ -130,7 +130,7 @@ class OneProcessData:
     partitions: int = 2
     strict: bool = False
     tally: Tally = field(default_factory=lambda: Tally(None))
-    attendance: Attending | None = None
+    attendance: TakingPart | None = None
 
     def refuse(self, plan: dpsu.Plan) -> None:
         refuse_what_clusters_cannot(plan, "the twin")
@@ -141,7 +141,7 @@ class OneProcessData:
     def files(self) -> list[str]:
         return []
 
-    def of_users(self, some: Attending) -> OneProcessData:
+    def of_users(self, some: TakingPart) -> OneProcessData:
         return replace(self, attendance=some)
 
     def query(self, plan: dpsu.Plan, key: Key) -> Query[Tasks]:

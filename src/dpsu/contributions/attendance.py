@@ -1,4 +1,4 @@
-"""Which users take part in a release: a function of the id, and of nothing else.
+"""Which users take part in a release: a function of the id and of a salt, and of nothing else.
 
 Of T periods each user takes part in exactly p. A salted hash of the id gives a number r below T,
 and the user takes part in period k, counted from 0, if (r + k p) modulo T is below p: evenly spread
@@ -24,7 +24,7 @@ from dpsu.contributions.ids import Ids, places_in_dictionary
 from dpsu.contributions.pairs import Columns, Part, Rows
 
 
-class Attending(ABC):
+class TakingPart(ABC):
     """Who takes part."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Attending(ABC):
 
 
 @dataclass(frozen=True)
-class Attendance(Attending):
+class Attendance(TakingPart):
     """One of several periods, of which each user takes part in `per_user`.
 
     Attributes
@@ -99,7 +99,7 @@ class Attendance(Attending):
 
 
 @dataclass(frozen=True)
-class Sample(Attending):
+class Sample(TakingPart):
     """About a `fraction` of all users, below 1; or with `others` everybody else."""
 
     fraction: float

@@ -131,7 +131,7 @@ def encode(parts: Sequence[Cells], lose: Lose) -> pa.Array:
     if is_plain([(column, cells.type) for column, cells in parts]):
         return parts[0][1]
     if len(parts) == 1 and kind_of(parts[0][1].type) == UUIDS:
-        # Users, who hardly repeat: to find the distinct ones first costs more than it saves.
+        # Mostly ids of users, which hardly repeat: to find the distinct ones first would not pay.
         column, cells = parts[0]
         return column.texts(cells, lose)
     codes, texts = _coded(*parts[0], lose)

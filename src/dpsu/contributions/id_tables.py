@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpsu.contributions.ids import integers, numbers, text_buffers
 from dpsu.errors import DataError
 from dpsu.kernels import interning
-from dpsu.kernels.interning import KNOWN, LENGTH, SHARDS, USED
+from dpsu.kernels.interning import KNOWN, LENGTH, SEATED, SHARDS, WORDS
 from dpsu.runtime.memory import refuse_beyond_memory
 from dpsu.runtime.threads import SMALL, side_by_side
 
@@ -45,7 +45,7 @@ class TextIds:
 
     def __init__(self) -> None:
         self._secret = _secret()
-        self._shards = [_Texts() for _ in range(SHARDS)]
+        self._shards = [_TextShard() for _ in range(SHARDS)]
         self._first = np.zeros(SHARDS + 1, np.int64)
         self._turns = count()
 
@@ -68,7 +68,7 @@ class TextIds:
         return True
 
     def renumber(self, codes: Int32) -> None:
-        """Replace codes by places among the ids that were taken."""
+        """Replace codes by the numbers of the ids that were taken."""
         interning.renumber(codes, 0, self._first)
 
     def take_ids(self) -> pa.Array:
@@ -82,16 +82,18 @@ class TextIds:
             ends = offsets[1 + first[k] : 1 + first[k + 1]]
             interning.write_records(shards[k].records, int(begin[k]), ends, data)
 
-        in_turn = len(offsets) < SMALL
-        for k in range(SHARDS if in_turn else 0):
-            write(k)
-        side_by_side(write, 0 if in_turn else SHARDS)
+        if len(offsets) < SMALL:
+            # To spread few texts costs more than to write them.
+            for k in range(SHARDS):
+                write(k)
+        else:
+            side_by_side(write, SHARDS)
         self._shards = []
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
 
 
-class _Texts:
+class _TextShard:
     """One shard of texts."""
 
     def __init__(self) -> None:
@@ -113,7 +115,7 @@ class _Texts:
             self._make_room(int(offsets[rows[0] + 1] - offsets[rows[0]]))
 
     def _make_room(self, length: int) -> None:
-        known, used = int(self.state[KNOWN]), int(self.state[USED])
+        known, used = int(self.state[KNOWN]), int(self.state[WORDS])
         if known == len(self.slots) // 4:
             old = self.slots
             self.slots = _larger(known, len(old), interning.FREE_SLOT, np.uint64)
@@ -134,7 +136,7 @@ class IntegerIds:
         self._dense = np.empty(FIRST_ROOM, np.int64)
         self._lowest = 0
         self._range: Int32 | None = np.empty(0, np.int32)
-        self._shards = [_Integers() for _ in range(SHARDS)]
+        self._shards = [_IntegerShard() for _ in range(SHARDS)]
         self._first = np.zeros(SHARDS + 1, np.int64)
         self._turns = count()
 
@@ -160,7 +162,7 @@ class IntegerIds:
         for first in range(0, len(values), ROWS_AT_ONCE):
             some, found = values[first : first + ROWS_AT_ONCE], codes[first:]
             hashes = np.empty(len(some), np.uint64)
-            interning.hash_numbers(some, self._secret, hashes)
+            interning.hash_integer_ids(some, self._secret, hashes)
             for shard, rows in _dealt(hashes, next(self._turns)):
                 first_code = self._n_dense + shard
                 with self._shards[shard].lock:
@@ -190,12 +192,12 @@ class IntegerIds:
         """Enter the ids of the dense table into hash tables; they keep their codes."""
         known = self._dense[: self._n_dense]
         hashes = np.empty(len(known), np.uint64)
-        interning.hash_numbers(known, self._secret, hashes)
+        interning.hash_integer_ids(known, self._secret, hashes)
         for shard, rows in _dealt(hashes, 0):
             self._shards[shard].seat(known[rows], rows.astype(np.int64), self._secret)
 
     def renumber(self, codes: Int32) -> None:
-        """Replace codes by places among the ids that were taken."""
+        """Replace codes by the numbers of the ids that were taken."""
         if self._first[-1]:
             interning.renumber(codes, self._n_dense, self._first)
 
@@ -208,8 +210,8 @@ class IntegerIds:
         return integers(found)
 
 
-class _Integers:
-    """One shard of integers; `state[USED]` counts those of a dense table, too."""
+class _IntegerShard:
+    """One shard of integers; `state[SEATED]` counts those of a dense table, too."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -221,24 +223,24 @@ class _Integers:
         codes: Int32,
     ) -> None:  # fmt: skip
         while True:
-            done = interning.intern_numbers(
+            done = interning.intern_integers(
                 values, hashes, rows, self.slots, self.state, first_code, codes
             )
             rows = rows[done:]
             if len(rows) == 0:
                 return
-            self._make_room(int(self.state[USED]) + 1, secret)
+            self._make_room(int(self.state[SEATED]) + 1, secret)
 
     def seat(self, values: Int64, codes: Int64, secret: Words) -> None:
         self._make_room(len(values), secret)
-        interning.seat_numbers(values, codes, secret, self.slots)
-        self.state[USED] = len(values)
+        interning.seat_integers(values, codes, secret, self.slots)
+        self.state[SEATED] = len(values)
 
     def _make_room(self, used: int, secret: Words) -> None:
         while used > len(self.slots) // 4:
             old = self.slots
             self.slots = _larger(len(old) // 4, len(old), interning.FREE, np.int64)
-            interning.seat_numbers(old[::2].copy(), old[1::2].copy(), secret, self.slots)
+            interning.seat_integers(old[::2].copy(), old[1::2].copy(), secret, self.slots)
 
     def ids(self, n_dense: int) -> Int64:
         values, codes = self.slots[::2], self.slots[1::2]
@@ -257,7 +259,7 @@ def _dealt(hashes: Words, turn: int) -> list[tuple[int, Int32]]:
     return [(k, order[starts[k] : starts[k + 1]]) for k in shards if starts[k] < starts[k + 1]]
 
 
-def _totals(shards: Sequence[_Texts | _Integers], what: int) -> Int64:
+def _totals(shards: Sequence[_TextShard | _IntegerShard], what: int) -> Int64:
     """Where the ids, or bytes, of each shard begin, and where those of the last end."""
     sizes = [int(shard.state[what]) for shard in shards]
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -115,8 +115,9 @@ class Users(Typed):
         ids = f"{self.ids_per_person:,}"
         if self.ids_per_person > 1 and len(self.names) > 1:
             return (
-                f"one person is up to {ids} combinations of {self.name!r}, in all rows: somebody "
-                f"who has more of them (such as days) is protected in any {ids} of them together"
+                f"each combination of {self.name!r} belongs to one person, in all rows; somebody "
+                f"with more than {ids} of them (such as days) is protected for any {ids} of them "
+                "together, and not for all"
             )
         if self.ids_per_person > 1:
             what = "entries" if self.name == ONE_PER_ENTRY else f"values of {self.name!r}"

@@ -27,9 +27,9 @@ from dpsu.options import shown
 
 # A row group of more rows, or bytes, is read batch by batch: by one core, but in little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
-# A column repeats often if each distinct cell does so many times, in all of a row group that was
-# read as a dictionary, or in a sample of one that was not.
-REPEATS, SAMPLE = 8, 1 << 12
+# A dictionary pays if there are so many rows for each distinct cell, in all of a row group that was
+# read as a dictionary, or among the first rows of one that was not.
+ROWS_FOR_CELL, FIRST_ROWS = 8, 1 << 12
 
 
 # Files that people have, and that are not read: a name that ends so is a name of a file.
@@ -190,16 +190,17 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
     columns = [column.name for column in wanted]
     types = {column.name: schema.field(column.name).type for column in wanted}
     texts = [column.name for column in wanted if column.option == "text"]
-    # Columns of texts hardly repeat.
-    may_repeat = [
+    # Those of tokenized texts never pay.
+    may_pay = [
         name
         for name, type_ in types.items()
         if name not in texts and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
     ]
-    repeating: set[str] = set()
+    # What the last row group showed; threads may change it at once, which affects speed alone.
+    paying: set[str] = set()
 
     def reopened() -> pa.parquet.ParquetFile:
-        return opened(metadata=metadata, read_dictionary=sorted(repeating))
+        return opened(metadata=metadata, read_dictionary=sorted(paying))
 
     def read_group(group: int) -> pa.Table:
         table = without_values(
@@ -208,8 +209,8 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
             ),
             broken,
         )
-        for name in may_repeat:
-            (repeating.add if repeats_often(table[name]) else repeating.discard)(name)
+        for name in may_pay:
+            (paying.add if dictionary_pays(table[name]) else paying.discard)(name)
         return table
 
     def tables() -> Iterator[ReadTable]:
@@ -228,18 +229,18 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
     return OpenFile(tables(), metadata.num_rows)
 
 
-def repeats_often(cells: pa.ChunkedArray) -> bool:
-    """Whether a column of text is better read as a dictionary, by the row group before.
+def dictionary_pays(cells: pa.ChunkedArray) -> bool:
+    """Whether a column of text is better read as a dictionary.
 
-    Where cells repeat, each distinct one is then hashed once. Where they do not, Arrow would build
+    Where cells are alike, each distinct one is then hashed once. Where they are not, Arrow would build
     the dictionary row by row, which takes several times as long as reading the texts.
     """
     if pa.types.is_dictionary(cells.type):
         distinct = sum(len(chunk.dictionary) for chunk in cells.chunks)
     else:
-        cells = cells.slice(0, SAMPLE)
+        cells = cells.slice(0, FIRST_ROWS)
         distinct = pc.count_distinct(cells).as_py()
-    return bool(distinct * REPEATS <= len(cells))
+    return bool(distinct * ROWS_FOR_CELL <= len(cells))
 
 
 def _size(metadata: Any, group: int, wanted: Sequence[Column]) -> tuple[int, int]:

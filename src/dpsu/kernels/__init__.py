@@ -3,6 +3,7 @@
 Importing a file of this folder imports numba, so callers import it where the work starts.
 """
 
-from dpsu.runtime.compiling import spare_scipy
+from dpsu.runtime.compiling import load_numba_without_scipy
 
-spare_scipy()
+# SciPy takes longer to load than a small release takes.
+load_numba_without_scipy()

@@ -25,7 +25,7 @@ LONGEST_STEP = 2.0**-20
 def lower_quantile(p: float) -> float:
     """The z with P[Z < z] = p, for 0 < p <= 1/2, good to about nine digits (Acklam).
 
-    It only proposes a cell; what the cell is accepted by does not rest on it.
+    It only proposes a cell; the proof that accepts a cell does not rely on it.
     """
     if p < 0.02425:
         q = math.sqrt(-2.0 * math.log(p))
@@ -74,14 +74,14 @@ def round_gaussians(
         z = lower_quantile(p)
         # One step of Halley's method brings the proposal to the accuracy of erfc.
         error = 0.5 * math.erfc(-z / math.sqrt(2.0)) - p
-        slope = error * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-        z -= slope / (1.0 + 0.5 * z * slope)
+        step = error * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
+        z -= step / (1.0 + 0.5 * z * step)
         at = z * scale
         cell: Any = math.floor(at + 0.5)
         inside = 0.5 - abs(at - cell)
         if (
             mirrored >= np.uint64(LEAST_WORD)
-            and abs(slope) <= LONGEST_STEP
+            and abs(step) <= LONGEST_STEP
             and inside > PROPOSAL_ERROR * scale
         ):
             sure[k] = True

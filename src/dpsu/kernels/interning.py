@@ -35,9 +35,9 @@ AHEAD = 12
 FREE = -1
 FREE_SLOT = np.uint64(2**64 - 1)
 LOW = np.uint64(2**32 - 1)
-# Of the state of a shard: how many ids it has, how many words of its records, or slots, are used,
-# and how many bytes its texts have.
-KNOWN, USED, LENGTH = 0, 1, 2
+# Of the state of a shard: how many ids it has that are in no dense table; of texts how many words of
+# records are used and how many bytes the texts have, of integers how many slots are taken.
+KNOWN, WORDS, LENGTH, SEATED = 0, 1, 2, 1
 
 
 @njit(cache=True, nogil=True)
@@ -69,7 +69,7 @@ def hash_texts(data: Bytes, offsets: Int64, secret: Words, hashes: Words) -> boo
 
 
 @njit(cache=True, nogil=True)
-def hash_numbers(values: Int64, secret: Words, hashes: Words) -> None:
+def hash_integer_ids(values: Int64, secret: Words, hashes: Words) -> None:
     """Hash integers by a secret word."""
     for row in range(len(values)):
         hashes[row] = hash_word(np.uint64(values[row]), secret[0])
@@ -108,7 +108,7 @@ def intern_texts(
     """Codes of the texts in these rows; returns how many rows were done until there was no room."""
     mask = np.uint64(len(slots) // 2 - 1)
     room = len(slots) // 4
-    known, used = state[KNOWN], state[USED]
+    known, used = state[KNOWN], state[WORDS]
     done = len(rows)
     for i in range(len(rows)):
         if i + 2 * AHEAD < len(rows):
@@ -147,7 +147,7 @@ def intern_texts(
             done = i
             break
         codes[row] = first_code + (number << SHARD_BITS)
-    state[KNOWN], state[USED] = known, used
+    state[KNOWN], state[WORDS] = known, used
     return done
 
 
@@ -180,7 +180,7 @@ def _copy_text(data: Bytes, start: Any, length: Any, records: Words, at: Any) ->
 
 
 @njit(cache=True, nogil=True)
-def intern_numbers(
+def intern_integers(
     values: Int64,
     hashes: Words,
     rows: Int32,
@@ -192,7 +192,7 @@ def intern_numbers(
     """Codes of the integers in these rows; returns how many rows were done, as `intern_texts`."""
     mask = np.uint64(len(slots) // 2 - 1)
     room = len(slots) // 4
-    known, total = state[KNOWN], state[USED]
+    known, seated = state[KNOWN], state[SEATED]
     done = len(rows)
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
@@ -203,15 +203,15 @@ def intern_numbers(
         while slots[2 * slot + 1] != FREE and slots[2 * slot] != value:
             slot = (slot + np.uint64(1)) & mask
         if slots[2 * slot + 1] == FREE:
-            if total == room:
+            if seated == room:
                 done = i
                 break
             slots[2 * slot] = value
             slots[2 * slot + 1] = first_code + (known << SHARD_BITS)
             known += 1
-            total += 1
+            seated += 1
         codes[row] = slots[2 * slot + 1]
-    state[KNOWN], state[USED] = known, total
+    state[KNOWN], state[SEATED] = known, seated
     return done
 
 
@@ -244,7 +244,7 @@ def seat_texts(old: Words, slots: Words) -> None:
 
 
 @njit(cache=True, nogil=True)
-def seat_numbers(values: Int64, codes: Int64, secret: Words, slots: Int64) -> None:
+def seat_integers(values: Int64, codes: Int64, secret: Words, slots: Int64) -> None:
     """Enter integers that differ into a table, with their codes; those of code -1 are left out."""
     mask = np.uint64(len(slots) // 2 - 1)
     for at in range(len(values)):

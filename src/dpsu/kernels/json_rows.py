@@ -45,7 +45,7 @@ def _text_end(data: Bytes, at: int) -> int:
 
 @njit(cache=True)
 def _integer_end(data: Bytes, at: int) -> int:
-    """Where an integer ends; NOT_PLAIN if there is none, or one that begins with 0 or is long."""
+    """Where an integer ends; NOT_PLAIN if there is none, or one with a leading 0, -0 or too many digits."""
     first = at + 1 if data[at] == MINUS else at
     end = first
     while end < len(data) and ZERO <= data[end] <= NINE:
@@ -103,7 +103,7 @@ def _integer(data: Bytes, first: int, last: int) -> Any:
 
 
 @njit(cache=True)
-def _line_end(data: Bytes, at: int) -> int:
+def _next_line(data: Bytes, at: int) -> int:
     """Where the next line begins, if nothing but the end of a line stands here."""
     if at < len(data) and data[at] == RETURN:
         at += 1
@@ -159,7 +159,7 @@ def read_objects(
             at = _after_spaces(data, end + 1 if kind == TEXT else end)
             more = at < len(data) and data[at] == COMMA
             plain = more or (at < len(data) and data[at] == CLOSE)
-        at = _line_end(data, at + 1) if plain and seen == wanted else NOT_PLAIN
+        at = _next_line(data, at + 1) if plain and seen == wanted else NOT_PLAIN
         if at == NOT_PLAIN:
             return NOT_PLAIN
         rows += 1

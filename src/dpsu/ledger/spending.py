@@ -73,8 +73,8 @@ class Spending:
         if isinstance(ledger, Spending):
             if ledger.once is not None and not may_be_named:
                 raise ParameterError(
-                    "{once} is for a release by one plan, on this machine or on a cluster; "
-                    "dpsu.select and series keep none by a name, so drop it",
+                    "{once} needs a release by one plan; dpsu.select and series store nothing "
+                    "under a name: drop it",
                     once=ledger.once,
                 )
             return ledger

@@ -158,6 +158,11 @@ def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
 def _ids_text(plan: Plan) -> str:
     """What several ids per person cost."""
     ids = plan.user.ids_per_person
+    if len(plan.user.names) > 1:
+        return (
+            f"is protected for any {ids:,} ids together, which count as users below; an item needs "
+            f"about {ids:,} times as many of them as if each were protected alone"
+        )
     return (
         f"has up to {ids:,} ids, which count as users below; an item needs about {ids:,} times as "
         "many of them as if everybody had one"

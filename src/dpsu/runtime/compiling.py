@@ -32,7 +32,7 @@ def when_compiling(report: Callable[[], None]) -> AbstractContextManager[None]:
     return event.install_listener("numba:compile", _Listener(report))
 
 
-def spare_scipy() -> None:
+def load_numba_without_scipy() -> None:
     """Load the part of numba that asks for SciPy's BLAS, without loading SciPy.
 
     Numba asks once, before it loads its first function, and SciPy takes longer than a small

@@ -23,13 +23,15 @@ WORKERS = min(MOST_WORKERS, os.cpu_count() or 1)
 SMALL = 50_000
 
 
-# A release of many rounds spreads work a hundred times: to start threads each time would take
-# longer than the work of a small one.
-_helping = threading.local()
+_thread = threading.local()
 
 
 class _Helpers:
-    """Threads that are kept from one call to the next."""
+    """Threads that are kept from one call to the next.
+
+    A release of many rounds spreads work a hundred times: to start threads each time would take
+    longer than the work of a small one.
+    """
 
     def __init__(self) -> None:
         self.renew()
@@ -38,9 +40,9 @@ class _Helpers:
             os.register_at_fork(after_in_child=self.renew)
 
     def renew(self) -> None:
-        """Start new threads from here on."""
+        """Use a new pool from here on."""
         self._pool = ThreadPoolExecutor(
-            MOST_WORKERS, "dpsu", lambda: setattr(_helping, "is_so", True)
+            MOST_WORKERS, "dpsu", lambda: setattr(_thread, "is_helper", True)
         )
 
     def begin(self, work: Callable[[], None]) -> Future[None]:
@@ -58,7 +60,7 @@ def side_by_side(work: Callable[[int], object], n: int) -> None:
     """
     helpers = min(WORKERS, n) - 1
     # A helper that waited for helpers might wait for ever.
-    if helpers < 1 or hasattr(_helping, "is_so"):
+    if helpers < 1 or hasattr(_thread, "is_helper"):
         for k in range(n):
             work(k)
         return

@@ -20,7 +20,7 @@ from dpsu.plans.plan import Plan
 from dpsu.text.corpus import WITH_SPACE
 from dpsu.text.pieces import NO_TEXT, TOO_LONG, not_utf8
 
-# What is noted of rows of which one, or an item of a text, has a user and an item.
+# Noted where at least one row, or one item of a text, had both a user and an item: not a loss.
 COMPLETE = ""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsu.contributions.attendance import Attending
+from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import Codec
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.pairs import Tally
@@ -69,7 +69,7 @@ class Reader:
         plan: Plan,
         key: Key,
         partitions: int,
-        attendance: Attending | None = None,
+        attendance: TakingPart | None = None,
     ) -> Query[Table]:
         """A release of rows that this has read, of those users who take part."""
         schema, codec = self.schema()

@@ -17,7 +17,7 @@ from dpsu.randomness.keys import Key
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsu.contributions.attendance import Attending
+    from dpsu.contributions.attendance import TakingPart
 
 LARGEST_PARTITIONS = 1 << 16
 
@@ -35,7 +35,7 @@ class ClusterData(Protocol):
     def refuse(self, plan: Plan) -> None:
         """Refuse what the plan, or an object that is no data of this cluster, shows to be wrong.
 
-        It is called once, before anything else; a tokenizer may be read for it.
+        It is called whenever a `Cluster` is made, before anything else; a tokenizer may be read.
         """
 
     def check(self, plan: Plan) -> None:
@@ -44,7 +44,7 @@ class ClusterData(Protocol):
     def files(self) -> Iterable[str]:
         """Local files that the data are read from, as far as they are known."""
 
-    def of_users(self, some: Attending) -> ClusterData:
+    def of_users(self, some: TakingPart) -> ClusterData:
         """The same data, of some users; rows of others are dropped as they are read."""
 
     def query(self, plan: Plan, key: Key) -> engine.Query[Any]:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.contributions.attendance import Attending
+from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import ids_of_cells
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
@@ -59,7 +59,7 @@ class Job:
     prior: Prior | None = None
     public: PublicItems | None = None
     strict: bool = False
-    attendance: Attending | None = None
+    attendance: TakingPart | None = None
 
     def partition_of(self, ids: Ids, what: str) -> NDArray[np.int64]:
         """The partition of each id, by a salted hash, so that nobody can fill one on purpose."""

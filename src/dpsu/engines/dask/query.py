@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsu.contributions.attendance import Attending
+from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query
@@ -36,7 +36,7 @@ class DaskData:
     frame: Any
     strict: bool
     partitions: int | None
-    attendance: Attending | None = None
+    attendance: TakingPart | None = None
 
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
@@ -63,7 +63,7 @@ class DaskData:
                 found += map(str, expand([path])) if isinstance(path, str) else []
         return found
 
-    def of_users(self, some: Attending) -> DaskData:
+    def of_users(self, some: TakingPart) -> DaskData:
         """The same data, of some users."""
         return replace(self, attendance=some)
 

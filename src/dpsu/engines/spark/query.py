@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from dpsu.contributions.attendance import Attending
+from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.contributions.pairs import question_users
@@ -52,9 +52,9 @@ ROWS_IN_PARTITION = 1 << 20
 # Every partition of users writes to every partition of items: with more of them there would be too
 # many messages.
 MOST_PARTITIONS = 1 << 13
-# A task takes some hundredths of a second to begin, in every shuffle. So many partitions are made
-# for whoever asks for them, and so many for each that the rows deserve; more would only begin.
-FEW_PARTITIONS, PARTITIONS_FOR_ONE = 1 << 6, 1 << 4
+# A task takes some hundredths of a second to begin, in every shuffle. Up to 64 partitions are made
+# for whoever asks for them; beyond that at most 16 for a million rows.
+ALWAYS_GRANTED, MOST_FOR_MILLION = 1 << 6, 1 << 4
 # Settings of sessions and of Connect servers; Spark ignores those that it does not know.
 CLEAN_UP = (
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled",
@@ -180,12 +180,12 @@ def query(
     public: PublicItems | None = None,
     strict: bool = False,
     partitions: int | None = None,
-    attendance: Attending | None = None,
+    attendance: TakingPart | None = None,
 ) -> Query[DataFrame]:
-    """Prepare a release of the columns that the plan names, which Spark can run."""
+    """Prepare a release; the caller has refused plans that Spark cannot run."""
     keyed = rows_of(frame, plan, public)
     rows = keyed.frame
-    if partitions is None or partitions > FEW_PARTITIONS:
+    if partitions is None or partitions > ALWAYS_GRANTED:
         found = failing_quietly(lambda: texts.rows_in(rows, plan))
         partitions = partitions_for(found, partitions)
     # Public data travel once, beside the plan.
@@ -204,7 +204,7 @@ def partitions_for(rows: int, asked: int | None) -> int:
     deserved = min(MOST_PARTITIONS, max(1, -(-rows // ROWS_IN_PARTITION)))
     if asked is None:
         return deserved
-    return min(asked, max(FEW_PARTITIONS, PARTITIONS_FOR_ONE * deserved))
+    return min(asked, max(ALWAYS_GRANTED, MOST_FOR_MILLION * deserved))
 
 
 def run(query: Query[DataFrame]) -> pa.Array:
@@ -242,7 +242,7 @@ class SparkData:
     frame: DataFrame
     strict: bool = False
     partitions: int | None = None
-    attendance: Attending | None = None
+    attendance: TakingPart | None = None
 
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
@@ -257,7 +257,7 @@ class SparkData:
         """Files that the frame reads."""
         return files_of(self.frame)
 
-    def of_users(self, some: Attending) -> SparkData:
+    def of_users(self, some: TakingPart) -> SparkData:
         """The same data, of some users."""
         return replace(self, attendance=some)
 
