@@ -30,6 +30,7 @@ from dpsu.engines.cluster.steps import Job, failure
 from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.engines.spark import census, texts
 from dpsu.engines.spark.columns import column_named, key_of, with_lists_as_rows
+from dpsu.engines.spark.workers import InWorker
 from dpsu.errors import DataError, DpsuError, ParameterError, warn
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
@@ -70,7 +71,7 @@ class SparkEngine:
     def map_batches(self, rows: DataFrame, step: Step, columns: pa.Schema) -> DataFrame:
         """Map batches by a function that workers run on Arrow."""
         declared = ", ".join(f"{field.name} {SQL_TYPES[field.type]}" for field in columns)
-        made = failing_quietly(lambda: rows.mapInArrow(step, declared))
+        made = failing_quietly(lambda: rows.mapInArrow(InWorker(step), declared))
         return made if self.watch is None else self.watch.of_step(made, step)
 
     def together(self, messages: DataFrame, partitions: int) -> DataFrame:
