@@ -121,7 +121,8 @@ def release(
         give the same tokens for a text in every process.
     partitions : int, optional
         In how many partitions users and items are grouped; one for a million rows by default, for
-        which rows are counted first. The release does not depend on it.
+        which rows are counted first. Of more than 64, at most 16 for a million rows are made. The
+        release does not depend on it.
     progress : bool or callable, optional
         True shows which stage it is at; a function is called with its name, and 0. A release is one
         query, and how far that is only Spark's own pages show.

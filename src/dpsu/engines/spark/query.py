@@ -49,6 +49,9 @@ ROWS_IN_PARTITION = 1 << 20
 # Every partition of users writes to every partition of items: with more of them there would be too
 # many messages.
 MOST_PARTITIONS = 1 << 13
+# A task takes some hundredths of a second to begin, in every shuffle. So many partitions are made
+# for whoever asks for them, and so many for each that the rows deserve; more would only begin.
+FEW_PARTITIONS, PARTITIONS_FOR_ONE = 1 << 6, 1 << 4
 # Settings of sessions and of Connect servers; Spark ignores those that it does not know.
 CLEAN_UP = (
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled",
@@ -158,15 +161,27 @@ def query(
     refuse_what_spark_cannot(plan)
     keyed = rows_of(frame, plan, public)
     rows = keyed.frame
-    if partitions is None:
+    if partitions is None or partitions > FEW_PARTITIONS:
         in_texts = plan.text is not None
         found = failing_quietly(lambda: texts.rows_in(rows, plan) if in_texts else rows.count())
-        partitions = min(MOST_PARTITIONS, max(1, -(-found // ROWS_IN_PARTITION)))
+        partitions = partitions_for(found, partitions)
     # Public data travel once, beside the plan.
     lean = without_function(plan.with_knowledge(PublicData()))
     job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, attendance)
     engine = SparkEngine(frame.sparkSession)
     return Query(engine, rows, job, keyed.codec, portable(plan))
+
+
+def partitions_for(rows: int, asked: int | None) -> int:
+    """How many partitions so many rows get: as many as were asked for, within reason.
+
+    Releases do not depend on it. Every partition is a task in every shuffle, and may send a message
+    to every other: thousands of them for few rows would take hours to do nothing.
+    """
+    deserved = min(MOST_PARTITIONS, max(1, -(-rows // ROWS_IN_PARTITION)))
+    if asked is None:
+        return deserved
+    return min(asked, max(FEW_PARTITIONS, PARTITIONS_FOR_ONE * deserved))
 
 
 def run(query: Query[DataFrame]) -> pa.Array:
