@@ -2,12 +2,14 @@
 
     python benchmarks/spark.py M                       ours against the plain query, table and JSON
     python benchmarks/spark.py M --peer-python PYTHON  also PipelineDP, in another environment
+    python benchmarks/spark.py 100M --repeats 1        some of ours, and 100 million rows
 
 All of it runs in one session on ``local[2]``, in turn, after a round on a small set that loads
 everything; with ``--repeats`` the best of so many counts. Machines are noisy: read ratios, and
 those of CPU seconds, which are the driver's, the executor's and all its workers', rather than of
-wall clocks. The plain query is `SELECT item, COUNT(DISTINCT user) FROM t GROUP BY item`, written to
-Parquet; ours are written too.
+wall clocks. Shuffles and their bytes, as they were compressed, are those that Spark counts; one of
+ours is that by which Spark adds up numbers of rows. The plain query is `SELECT item, COUNT(DISTINCT
+user) FROM t GROUP BY item`, written to Parquet; ours are written too.
 PipelineDP 0.3 and PySpark do not live in our environment; PYTHON has both and runs it on RDDs.
 """
 
@@ -28,7 +30,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import dpsu
+from benchmarks.spark_metrics import Shuffles, cpu_seconds
 from dpsu.plans.mechanisms import Mechanism
 
 HERE = Path(__file__).resolve().parent
@@ -38,15 +43,27 @@ EPSILON, DELTA, MAX_ITEMS = 3.0, math.exp(-10), 100
 PLAIN = "plain query"
 PEER = "PipelineDP"
 # Name and mechanism; with how many rounds of users and items.
+SIPS, SIEVE, BITS = "sips", "sieve", "bits"
+SIPS_1, SIEVE_6 = "sips, 1 round", "sieve, 6 rounds"
 OURS: dict[str, tuple[Mechanism, int]] = {
     "count-gaussian": (dpsu.CountGaussian(max_items=MAX_ITEMS), 1),
     "weighted-gaussian": (dpsu.WeightedGaussian(max_items=MAX_ITEMS), 1),
     "reroute": (dpsu.Reroute(max_items=MAX_ITEMS), 2),
-    "sips, 1 round": (dpsu.Sips(max_items=MAX_ITEMS, rounds=1), 1),
-    "sips": (dpsu.Sips(max_items=MAX_ITEMS), 3),
-    "sieve, 6 rounds": (dpsu.Sieve(rounds=6), 6),
-    "sieve": (dpsu.Sieve(), 14),
+    SIPS_1: (dpsu.Sips(max_items=MAX_ITEMS, rounds=1), 1),
+    SIPS: (dpsu.Sips(max_items=MAX_ITEMS), 3),
+    SIEVE_6: (dpsu.Sieve(rounds=6), 6),
+    SIEVE: (dpsu.Sieve(), 20),
+    "bits, with items_per_user": (dpsu.Bits(items_per_user=36), 4),
+    BITS: (dpsu.Bits(), 4),
+    "auto": (dpsu.Auto(among="parallel"), 20),
+    'auto, prefer="speed"': (dpsu.Auto(among="parallel", prefer="speed"), 4),
 }
+# What is measured with the most rows.
+LARGE = "100M"
+OF_LARGE = (PLAIN, "weighted-gaussian", SIEVE, BITS)
+# With more than this much load for each core, others took part of the machine.
+QUIET = 1.5
+MEASURES = ("seconds", "cpu_s", "shuffles", "bytes")
 
 
 def session() -> Any:
@@ -59,6 +76,8 @@ def session() -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "4g",
+        # Spark forgets stages beyond these, and with them what they shuffled.
+        "spark.ui.retainedStages": "100000",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
     }.items():
@@ -91,45 +110,29 @@ def works(spark: Any, path: Path, out: str) -> dict[str, Callable[[], int | None
     return measured
 
 
-def cpu_seconds() -> float:
-    """What this process and all that descend from it have worked so far."""
-    tick = os.sysconf("SC_CLK_TCK")
-    parents: dict[int, int] = {}
-    worked: dict[int, float] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                told = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            parents[int(folder.name)] = int(told[1])
-            # Own time and that of children that have ended, in user and in system mode.
-            worked[int(folder.name)] = sum(map(int, told[11:15])) / tick
-
-    def ours(pid: int) -> bool:
-        return pid == os.getpid() or (pid in parents and ours(parents[pid]))
-
-    return sum(seconds for pid, seconds in worked.items() if ours(pid))
-
-
-def compare(paths: list[Path]) -> dict[str, dict[str, Any]]:
-    """Seconds of everything, in turn, on each of these files; the first one does not count."""
+def compare(paths: list[Path], only: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """What everything took, in turn, on each of these files; the first one does not count."""
     spark = session()
+    shuffles = Shuffles(spark)
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for repeat, path in enumerate(paths):
-            for name, work in works(spark, path, folder + "/out").items():
+            measured = works(spark, path, folder + "/out")
+            for name in only or measured:
                 began, worked = time.perf_counter(), cpu_seconds()
-                released = work()
+                released = measured[name]()
                 wall, cpu = time.perf_counter() - began, cpu_seconds() - worked
+                told = {"released": released, **shuffles.since()}
                 print(
-                    f"{repeat} {name}: {wall:.2f} s, CPU {cpu:.2f} s", file=sys.stderr, flush=True
+                    f"{repeat} {name}: {wall:.2f} s, CPU {cpu:.2f} s, {told}",
+                    file=sys.stderr,
+                    flush=True,
                 )
                 if repeat:
                     best = found.setdefault(name, {"seconds": math.inf, "cpu_s": math.inf})
                     best["seconds"] = min(best["seconds"], wall)
                     best["cpu_s"] = min(best["cpu_s"], cpu)
-                    best["released"] = released
+                    best |= told
     spark.stop()
     return found
 
@@ -161,16 +164,15 @@ def measure_peer(path: Path) -> dict[str, Any]:
 
 
 def further_rounds(engines: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Seconds of one more round of sips and of one more round of sieve."""
-
-    def between(more: str, fewer: str, rounds: int) -> dict[str, float]:
-        times = ("seconds", "cpu_s")
-        return {time: (engines[more][time] - engines[fewer][time]) / rounds for time in times}
-
-    return {
-        "a further round of sips": between("sips", "sips, 1 round", 2),
-        "a further round of sieve": between("sieve", "sieve, 6 rounds", 8),
-    }
+    """What one more round of sips and one more round of sieve take, where both were measured."""
+    found: dict[str, dict[str, float]] = {}
+    for more, fewer in ((SIPS, SIPS_1), (SIEVE, SIEVE_6)):
+        if more in engines and fewer in engines:
+            rounds = OURS[more][1] - OURS[fewer][1]
+            found[f"a further round of {more}"] = {
+                each: (engines[more][each] - engines[fewer][each]) / rounds for each in MEASURES
+            }
+    return found
 
 
 def table(result: dict[str, Any]) -> str:
@@ -179,22 +181,49 @@ def table(result: dict[str, Any]) -> str:
     base = engines[PLAIN]
     lines = [
         f"{result['rows']:,} rows, {MASTER}, epsilon {EPSILON:g}, delta e^-10, at most {MAX_ITEMS} "
-        "items per user (sieve: 3000 scouted and 300 decided on):",
+        "items per user (sieve: 3000 scouted and 300 decided on; bits: all):",
         "",
-        "| | shuffles | CPU s | x plain query | wall s | x plain query | released |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| | rounds | shuffles | MB shuffled | CPU s | x plain query | wall s | x plain query "
+        "| released |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, told in (engines | further_rounds(engines)).items():
-        rounds = OURS[name][1] if name in OURS else 1
-        shuffles = "" if name in (PLAIN, PEER) else str(2 * rounds)
+        rounds = "" if name in (PLAIN, PEER) else str(OURS[name][1] if name in OURS else 1)
+        moved = f"{told['shuffles']:.0f} | {told['bytes'] / 1e6:,.0f}" if "bytes" in told else " | "
         shown = f"{name} (not private)" if name == PLAIN else name
         count = f"{told['released']:,}" if told.get("released") else ""
         times = " | ".join(
             f"{told[time]:.1f} | {told[time] / base[time]:.2f}" for time in ("cpu_s", "seconds")
         )
-        lines.append(f"| {shown} | {shuffles} | {times} | {count} |")
+        lines.append(f"| {shown} | {rounds} | {moved} | {times} | {count} |")
     told = ", ".join(f"{name} {number}" for name, number in versions.items())
-    return "\n".join([*lines, "", f"{result['date']}, {result['cores']} cores, {told}."])
+    return "\n".join(
+        [*lines, "", conditions(result), "", f"{result['date']}, {result['cores']} cores, {told}."]
+    )
+
+
+def conditions(result: dict[str, Any]) -> str:
+    """How far the numbers can be trusted: how often all was run, and what else was running."""
+    repeats, load, cores = result["repeats"], result["load"], result["cores"]
+    often = "Each was run once" if repeats == 1 else f"Each is the best of {repeats} runs"
+    said = f"{often}, at a load of {load:.1f} on {cores} cores (average of 15 minutes)"
+    if load <= QUIET * cores:
+        return f"{said}."
+    return (
+        f"{said}: other work was running. Wall clocks say nothing then, and CPU seconds of a "
+        "single run were seen to differ by 40 %."
+    )
+
+
+def measured() -> str:
+    """All tables that were measured: M, and more rows if somebody had the time."""
+    found = [path for path in (RESULTS, results_of(LARGE)) if path.exists()]
+    return "\n\n".join(table(json.loads(path.read_text("utf-8"))) for path in found)
+
+
+def results_of(size: str) -> Path:
+    """Where results are kept: those of M are the ones that everything else refers to."""
+    return RESULTS if size == "M" else RESULTS.with_name(f"spark-{size}.json")
 
 
 def distinct_items(draws: float, n_items: float, exponent: float = 1.05) -> float:
@@ -239,14 +268,15 @@ def on_paper(result: dict[str, Any]) -> str:
     further, further_minutes = line(
         "a further round of sieve, both shuffles", to_items + to_users, per_round
     )
-    whole = one_minutes + 13 * further_minutes
+    rounds = OURS[SIEVE][1]
+    whole = one_minutes + (rounds - 1) * further_minutes
     return "\n".join(
         [
             "| stages | TB shuffled | moving s | working s | minutes |",
             "|---|---:|---:|---:|---:|",
             one,
             further,
-            f"| sieve, 14 rounds | | | | {whole:.0f} |",
+            f"| sieve, {rounds} rounds | | | | {whole:.0f} |",
             "",
             f"{pairs:.0e} pairs of {users:.1e} users, {n_items:.0e} possible items of Zipf "
             f"popularity, {id_bytes} bytes an id; {partitions:,} partitions of "
@@ -280,14 +310,13 @@ def main() -> None:
     from datetime import UTC, datetime
     from importlib.metadata import version
 
-    sys.path.insert(0, str(HERE.parent))
     from benchmarks.speed import _rows
     from benchmarks.speed_data import Shape, make
 
     chosen.data.mkdir(parents=True, exist_ok=True)
     path = make(chosen.size, Shape(), chosen.data)
     small = make("S", Shape(), chosen.data)
-    engines = compare([small, *[path] * chosen.repeats])
+    engines = compare([small, *[path] * chosen.repeats], OF_LARGE if chosen.size == LARGE else ())
     if chosen.peer_python:
         command = [chosen.peer_python, __file__, "--measure-peer", str(path)]
         told = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -298,12 +327,14 @@ def main() -> None:
         "engines": engines,
         "date": datetime.now(UTC).date().isoformat(),
         "cores": os.cpu_count(),
+        "repeats": chosen.repeats,
+        "load": os.getloadavg()[2],
         "system": platform.platform(),
         "versions": {name: version(name) for name in ("dpsu", "pyspark", "numpy", "pyarrow")},
     }
     print(table(result))
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    results_of(chosen.size).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def _spark() -> str:
     from tools.peers import runner, spark_versions
 
     result = json.loads(spark.RESULTS.read_text("utf-8"))
-    made = {"measured": spark.table(result), "on paper": spark.on_paper(result)}
+    made = {"measured": spark.measured(), "on paper": spark.on_paper(result)}
     made["versions"] = spark_versions.table(json.loads(runner.RESULTS.read_text("utf-8")))
     return _filled("guides/spark.md", made)
 

@@ -262,7 +262,8 @@ class Trial:
         """What the choice costs, for the plan of the whole."""
         run = self.repeated.run
         return Selected(
-            len(self.candidates), self.repeated.expected_runs, run.epsilon, run.delta, self.tune_fraction,
+            len(self.candidates), self.repeated.expected_runs, run.epsilon, run.delta,
+            self.tune_fraction,
             # One candidate without a guarantee leaves none to the whole, whichever of them wins.
             proven=all(candidate.proven for candidate in self.candidates),
         )  # fmt: skip

@@ -45,7 +45,7 @@ def _text_end(data: Bytes, at: int) -> int:
 
 @njit(cache=True)
 def _integer_end(data: Bytes, at: int) -> int:
-    """Where an integer ends; NOT_PLAIN if there is none, or one with a leading 0, -0 or too many digits."""
+    """Where an integer ends; NOT_PLAIN for none, a leading 0, -0 and too many digits."""
     first = at + 1 if data[at] == MINUS else at
     end = first
     while end < len(data) and ZERO <= data[end] <= NINE:

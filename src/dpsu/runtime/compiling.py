@@ -42,7 +42,7 @@ def load_numba_without_scipy() -> None:
     if "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
         return
     try:
-        asking = linalg.ensure_blas
+        ensure_blas = linalg.ensure_blas
     except AttributeError:
         # Another version of numba, which asks otherwise: it costs time, and nothing else.
         return
@@ -50,4 +50,4 @@ def load_numba_without_scipy() -> None:
     try:
         importlib.import_module("numba.np.arraymath")
     finally:
-        linalg.ensure_blas = asking
+        linalg.ensure_blas = ensure_blas
