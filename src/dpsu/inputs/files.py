@@ -232,8 +232,8 @@ def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
 def dictionary_pays(cells: pa.ChunkedArray) -> bool:
     """Whether a column of text is better read as a dictionary.
 
-    Where cells are alike, each distinct one is then hashed once. Where they are not, Arrow would build
-    the dictionary row by row, which takes several times as long as reading the texts.
+    Where cells are alike, each distinct one is then hashed once. Where they are not, Arrow would
+    build the dictionary row by row, which takes several times as long as reading the texts.
     """
     if pa.types.is_dictionary(cells.type):
         distinct = sum(len(chunk.dictionary) for chunk in cells.chunks)

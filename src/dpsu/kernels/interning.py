@@ -35,8 +35,8 @@ AHEAD = 12
 FREE = -1
 FREE_SLOT = np.uint64(2**64 - 1)
 LOW = np.uint64(2**32 - 1)
-# Of the state of a shard: how many ids it has that are in no dense table; of texts how many words of
-# records are used and how many bytes the texts have, of integers how many slots are taken.
+# Of the state of a shard: how many ids it has that are in no dense table; of texts how many words
+# of records are used and how many bytes the texts have, of integers how many slots are taken.
 KNOWN, WORDS, LENGTH, SEATED = 0, 1, 2, 1
 
 

@@ -33,10 +33,8 @@ def reasons(plan: Plan) -> tuple[str, ...]:
         # Users and values may share a column, and so its reasons.
         return tuple(dict.fromkeys([incomplete(user, item), *told]))
     assert plan.text is not None
-    column = plan.text.column
-    if plan.by_length:
-        return NO_TEXT, not_utf8(column), TOO_LONG, f"some rows have no {user!r}", WITH_SPACE
-    return NO_TEXT, not_utf8(column), TOO_LONG, incomplete(user, column)
+    told = [NO_TEXT, not_utf8(plan.text.column), TOO_LONG, without_user(plan)]
+    return (*told, WITH_SPACE) if plan.by_length else tuple(told)
 
 
 def incomplete(user: str, item: str) -> str:
@@ -46,7 +44,10 @@ def incomplete(user: str, item: str) -> str:
 
 def without_user(plan: Plan) -> str:
     """The reason for which texts of nobody are left out."""
-    return reasons(plan)[3]
+    assert plan.text is not None
+    if plan.by_length:
+        return f"some rows have no {plan.user.name!r}"
+    return incomplete(plan.user.name, plan.text.column)
 
 
 def nothing(plan: Plan) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.cluster.losses import tells
+from dpsu.engines.cluster.losses import inner, tells
 from dpsu.engines.cluster.messages import CENSUS
 from dpsu.engines.cluster.rounds import Ask
 from dpsu.engines.cluster.steps import Weigh
-from dpsu.engines.spark import texts
+from dpsu.engines.spark import losses
 from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -41,13 +41,12 @@ class Watch:
         )
 
     def of_step(self, made: DataFrame, step: Any) -> DataFrame:
-        """What a step made; what it tells of texts or users is observed."""
+        """What a step made; what it tells of what it left out, or of users, is observed."""
         from pyspark.sql import functions as f
 
-        inner = getattr(step, "step", step)
-        if tells(step) and self._first("texts"):
-            return texts.observed(made, self._plan, self._rows)
-        number = _number_of_users(inner)
+        if tells(step) and self._first("losses"):
+            return losses.observed(made, self._plan, self._rows)
+        number = _number_of_users(inner(step))
         if number is None or not self._first("users"):
             return made
         # A partition without users says nothing, and so may all of them.

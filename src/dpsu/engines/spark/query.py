@@ -30,7 +30,7 @@ from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Job, failure
 from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.engines.cluster.values import Read
-from dpsu.engines.spark import census, texts
+from dpsu.engines.spark import beforehand, census, losses
 from dpsu.engines.spark.columns import arrow_type, column_named, key_of, with_lists_as_rows
 from dpsu.engines.spark.workers import InWorker
 from dpsu.errors import DataError, DpsuError, ParameterError, warn
@@ -186,7 +186,7 @@ def query(
     keyed = rows_of(frame, plan, public)
     rows = keyed.frame
     if partitions is None or partitions > ALWAYS_GRANTED:
-        found = failing_quietly(lambda: texts.rows_in(rows, plan))
+        found = failing_quietly(lambda: beforehand.rows_in(rows, plan))
         partitions = partitions_for(found, partitions)
     # Public data travel once, beside the plan.
     lean = without_function(plan.with_knowledge(PublicData()))
@@ -215,7 +215,7 @@ def run(query: Query[DataFrame]) -> pa.Array:
     session = query.rows.sparkSession
     found = cluster.run(replace(query, rows=rows, engine=SparkEngine(session, watch)))
     if by_steps:
-        texts.warn_of(query.job, watch.seen())
+        losses.warn_of(query.job, watch.seen())
     else:
         _warn(query.job, NO_ROWS | watch.seen())
     return found
@@ -232,7 +232,7 @@ def refuse_other_objects(frame: Any) -> None:
 def refuse_what_spark_cannot(plan: Plan) -> None:
     """Refuse what no cluster can run, and tokenizers that cannot be sent to workers."""
     refuse_what_clusters_cannot(plan, "Spark")
-    texts.refuse_tokenizer(plan)
+    beforehand.refuse_tokenizer(plan)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,20 +1,16 @@
-"""Texts on Spark: what can be told of them before and after a release, and functions to send."""
+"""What is asked of rows and tokenizers before a release on Spark."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpsu.contributions.pairs import Tally, report_lost, report_nothing
-from dpsu.engines.cluster.losses import nothing, reasons
-from dpsu.engines.cluster.messages import LOST, ROWS
-from dpsu.engines.cluster.steps import Job
 from dpsu.engines.cluster.texts import portable
 from dpsu.errors import ParameterError
 from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import DataFrame
 
 # About so many bytes of a text make an item of each length.
 BYTES_OF_ITEM = 6
@@ -51,25 +47,3 @@ def rows_in(frame: DataFrame, plan: Plan) -> int:
         return frame.count() * (len(plan.item.kinds) if isinstance(plan.item, Values) else 1)
     (total,) = frame.agg(f.sum(f.octet_length("item")).alias("bytes")).collect()[0]
     return (total or 0) * (plan.text.longest - plan.text.shortest + 1) // BYTES_OF_ITEM
-
-
-def observed(messages: DataFrame, plan: Plan, seen: Observation) -> DataFrame:
-    """The same messages; `seen` observes of which kinds they are."""
-    from pyspark.sql import functions as f
-
-    kind, place = f.col("kind"), f.col("sender")
-    each = [
-        f.count_if((kind == LOST) & (place == at)).alias(f"lost {at}")
-        for at, _ in enumerate(reasons(plan))
-    ]
-    return messages.observe(seen, f.count_if(kind == ROWS).alias("rows"), *each)
-
-
-def warn_of(job: Job, seen: dict[str, Any]) -> None:
-    """Warn the curator of what was left out, as the local engine does."""
-    tally = Tally(nothing(job.plan))
-    for at, reason in enumerate(reasons(job.plan)):
-        tally.lose(reason, seen.get(f"lost {at}", 0))
-    report_lost(tally, strict=False)
-    if not seen.get("rows"):
-        report_nothing(tally, job.strict)
