@@ -431,12 +431,13 @@ def test_progress_true_shows_a_bar(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("counts", [False, True])
 def test_a_release_on_spark_tells_its_stages(counts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpsu.contributions.codecs import PLAIN
     from dpsu.engines.cluster import engine
     from dpsu.engines.spark import query
 
     found = pa.array(["bread"])
     monkeypatch.setattr(query, "rows_of", lambda *_: None)
-    monkeypatch.setattr(query, "query", lambda *_, **__: types.SimpleNamespace(codec=None))
+    monkeypatch.setattr(query, "query", lambda *_, **__: types.SimpleNamespace(codec=PLAIN))
     monkeypatch.setattr(query, "run", lambda _: found)
     monkeypatch.setattr(engine, "count", lambda *_: pa.array([7]))
     frame: Any = types.SimpleNamespace(sparkSession=None)
