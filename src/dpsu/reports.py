@@ -48,10 +48,9 @@ def release_text(release: Release) -> str:
     text = [f"{len(release):,} items released{among}, by dpsu {__version__}."]
     run = release.run
     where = "" if run.dataset is None else f", charged to dataset {run.dataset!r}"
-    by = "plan" if release.approved is None else "the approved plan"
-    text.append(f"Run {run.id} of {run.time}, by {by} {release.plan_hash}{where}.")
+    text.append(f"Run {run.id} of {run.time}, by plan {release.plan_hash}{where}.")
     if release.approved is not None:
-        text.append(f"It chose the plan {release.plan.hash}, which is shown here.")
+        text.append(f"It left the choice open, and chose plan {release.plan.hash}, shown here.")
     elif estimates(release.plan):
         text.append(CHOSEN_BEFORE)
     if release.prior_share is not None:

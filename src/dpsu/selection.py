@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.engines.found import Found, Report
 from dpsu.errors import DataWarning, ParameterError, warn
-from dpsu.inputs.columns import Items
+from dpsu.inputs.columns import Items, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, number
@@ -189,8 +189,9 @@ def select_on(
 
     trial = trial_of(candidates, expected_runs, tune_fraction)
     # What plans, names and types show to be wrong costs nothing, ledger or not.
-    for candidate in trial.candidates:
-        Cluster(candidate, data, report).check()
+    with named_by(trial.first):
+        for candidate in trial.candidates:
+            Cluster(candidate, data, report).check()
     codecs: list[Codec | None] = []
 
     def release_from(some: Sample | None) -> ReleaseOnce:
@@ -223,9 +224,10 @@ def telling_once() -> Iterator[None]:
     ours = [each for each in caught if issubclass(each.category, DataWarning)]
     for message in dict.fromkeys(str(each.message) for each in ours):
         warn(message)
-    for each in caught:
-        if each not in ours:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    foreign = [each for each in caught if each not in ours]
+    once = {(str(each.message), each.category, each.filename, each.lineno) for each in foreign}
+    for message, category, file, line in once:
+        warnings.warn_explicit(message, category, file, line)
 
 
 @dataclass(frozen=True)
@@ -296,10 +298,11 @@ class Trial:
         report: Report = lambda stage, done: None,
     ) -> Release:
         """Check, charge the guarantee of the whole, and run."""
-        return carry_out(
-            self.plan_if(0), check=check, run=run, spending=spending, report=report,
-            choice="select",
-        )  # fmt: skip
+        with named_by(self.first):
+            return carry_out(
+                self.plan_if(0), check=check, run=run, spending=spending, report=report,
+                choice="select",
+            )  # fmt: skip
 
 
 def trial_of(
@@ -331,7 +334,9 @@ def _alike(candidates: Sequence[Plan]) -> tuple[Plan, Items | Tokens]:
             )
         for name in ("counts", "public_items", "prior"):
             if getattr(candidate, name) is not None:
-                raise ParameterError(f"candidates must have no {name}: it is not paid for here")
+                raise ParameterError(
+                    f"candidates must have no {name}: it is not paid for here; plan them without"
+                )
         if candidate.hints is not None and candidate.hints.epsilon:
             raise ParameterError("candidates must not be chosen by estimates: they cost more")
         if candidate.by_length:
@@ -342,12 +347,14 @@ def _alike(candidates: Sequence[Plan]) -> tuple[Plan, Items | Tokens]:
     first = candidates[0]
     for name in ("privacy", "user", "insecure_seed"):
         if any(getattr(each, name) != getattr(first, name) for each in candidates):
-            raise ParameterError(f"candidates differ in {name}; it is one for all")
+            raise ParameterError(
+                f"candidates differ in {name}; plan all of them with the same {name}"
+            )
     # Some of them may count how often users hold items, and others need not know.
     repeats = {each.item.repeats for each in candidates} - {None}
     plain = {_without_repeats(each.item) for each in candidates}
     if len(plain) > 1 or len(repeats) > 1:
-        raise ParameterError("candidates differ in item; it is one for all")
+        raise ParameterError("candidates differ in item; plan all of them with the same item")
     told = next((each.item for each in candidates if each.item.repeats is not None), first.item)
     return first, told
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +71,9 @@ def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
     df = spark.createDataFrame([], "user int, item string")
     with pytest.raises(dpsu.ParameterError, match=r"dpsu\.spark\.release"):
         flat.release(df, **BUDGET)
-    with pytest.raises(dpsu.ParameterError, match=r"dpsu\.release takes other data"):
+    with pytest.raises(
+        dpsu.ParameterError, match=r"spark\.read\.parquet.*dpsu\.release, which takes other data"
+    ):
         flat.spark_release({1: ["a"]}, **BUDGET)
 
 
@@ -95,3 +100,41 @@ def test_a_file_of_private_data_is_no_public_one(spark: SparkSession, tmp_path: 
         dpsu.spark.release(frame, epsilon=1, delta=1e-6, public_items=frame)
     with pytest.raises(dpsu.ParameterError, match="public_items is the file of the confidential"):
         dpsu.spark.release(frame, epsilon=1, delta=1e-6, public_items=path)
+
+
+def test_workers_without_the_package_are_refused_before_the_charge(tmp_path: Path) -> None:
+    """PySpark starts another Python than this one where nobody says which."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    script = tmp_path / "session.py"
+    script.write_text(SESSION, encoding="utf-8")
+    ledger = tmp_path / "ledger.db"
+    # Its workers find PySpark, which Spark puts on their path, and nothing else.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    environment |= {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    source = str(Path(dpsu.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, str(script), source, str(ledger)],
+        capture_output=True, text=True, env=environment, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert "PYSPARK_PYTHON" in done.stdout, done.stdout + done.stderr[-2000:]
+    assert "cannot load dpsu" in done.stdout
+    assert not ledger.exists()
+
+
+SESSION = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import dpsu, dpsu.spark
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.log.level", "OFF").getOrCreate()
+frame = spark.createDataFrame([("a", "x"), ("a", "y")], "user string, item string")
+ledger = dpsu.Ledger(sys.argv[2]).dataset("visits", budget=(3, 1e-5))
+try:
+    dpsu.spark.release(frame, epsilon=1, delta=1e-6, mechanism="sieve", ledger=ledger)
+except dpsu.ParameterError as error:
+    print(error)
+"""

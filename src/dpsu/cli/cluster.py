@@ -123,7 +123,8 @@ def opened_on_spark(
     """
     if not files:
         raise ParameterError("--engine spark reads FILE..., not --source and --query")
-    from dpsu.engines.spark.query import failing_quietly, refuse_what_spark_cannot
+    from dpsu.engines.spark.query import refuse_what_spark_cannot
+    from dpsu.engines.spark.quietly import failing_quietly
     from dpsu.engines.spark.reading import open_frame
     from dpsu.engines.spark.session import open_session
 

@@ -130,7 +130,7 @@ def encode(parts: Sequence[Cells], lose: Lose) -> pa.Array:
     """One id for each row, from the cells of one or more columns; null where any cell has none."""
     if is_plain([(column, cells.type) for column, cells in parts]):
         return parts[0][1]
-    if len(parts) == 1 and kind_of(parts[0][1].type) == UUIDS:
+    if len(parts) == 1 and _are_uuids(parts[0][1].type):
         # Mostly ids of users, which hardly repeat: to find the distinct ones first would not pay.
         column, cells = parts[0]
         return column.texts(cells, lose)
@@ -144,6 +144,10 @@ def encode(parts: Sequence[Cells], lose: Lose) -> pa.Array:
     if codes.min(initial=0) < 0:
         places = pc.if_else(pc.less(places, 0), pa.scalar(None, pa.int32()), places)
     return pa.DictionaryArray.from_arrays(places, texts)
+
+
+def _are_uuids(type_: pa.DataType) -> bool:
+    return not pa.types.is_dictionary(type_) and kind_of(type_) == UUIDS
 
 
 def _coded(column: Column, cells: pa.Array, lose: Lose) -> tuple[NDArray[np.int32], pa.Array]:

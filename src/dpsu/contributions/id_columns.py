@@ -9,6 +9,7 @@ text; its integers become their decimal digits.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +44,8 @@ MOST_BITS = 4096
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 # An integer has one spelling: "007", "+7" and "-0" are texts.
 DECIMAL = r"^(0|-?[1-9][0-9]{0,18})$"
+# How often, in text: the same for a column of text as for a cell by itself.
+DIGITS = r"[0-9]{1,18}"
 MISSING_KINDS = ("NAType", "NaTType")
 
 
@@ -173,6 +176,19 @@ class Column:
         kept = [None if cell is BEYOND or cell is NO_ID else cell for cell in cells]
         return pa.array(kept, pa.int64() if integral else pa.large_string())
 
+    def of_typed_text(self, cells: Sequence[Any], lose: Lose) -> pa.Array:
+        """Text that Arrow cannot convert as a whole; cells that are not Unicode become null.
+
+        The column stays one of text, whatever is in these cells: what it means for the others must
+        not depend on them.
+        """
+        texts = [_text(cell) for cell in cells]
+        if any(text is NO_ID for text in texts):
+            lose(self._not_utf8)
+        return pa.array(
+            [text if isinstance(text, str) else None for text in texts], pa.large_string()
+        )
+
     def alike(self, cells: pa.Array, lose: Lose) -> pa.Array:
         """Ids of untyped cells that Arrow has read as all text or all integers."""
         if self.declared != INTEGER_TYPE:
@@ -255,7 +271,8 @@ class Column:
     def _neither(self) -> str:
         return (
             f"some cells of {self} have no text: floats (round them, or make them integers or "
-            "decimals), text that is not Unicode, or other objects (make columns of the entries of "
+            "decimals), text that is not Unicode, lists where a single value is read (give the "
+            "column a type, as PyArrow has it), or other objects (make columns of the entries of "
             "dicts)"
         )
 
@@ -283,14 +300,23 @@ def spelled(numbers: pa.Array) -> pa.Array:
 
 
 def repeats_of(values: Sequence[Any]) -> pa.Array:
-    """Repeats from Python objects; what is not an integer is missing."""
+    """Repeats from Python objects: integers, and texts of their digits as in columns of text.
+
+    What is neither is missing.
+    """
     if all(_is_integral(kind) for kind in set(map(type, values))):
         try:
             return pa.array(values, pa.int64())
         except (pa.ArrowException, OverflowError):
             pass
-    cells = [_integer(value) for value in values]
+    cells = [_repeats(value) for value in values]
     return pa.array([cell if isinstance(cell, int) else None for cell in cells], pa.int64())
+
+
+def _repeats(value: Any) -> int | _Lost | None:
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(DIGITS, value) else None
+    return _integer(value)
 
 
 class _Lost:

@@ -183,7 +183,8 @@ class IntegerIds:
             self._hash_dense()
             return
         # Add half as much again at the upper end, where ids grow: widening copies the table.
-        wider = np.full(span + span // 2 if len(self._range) else span, interning.FREE, np.int32)
+        grows = len(self._range) and highest > self._lowest + len(self._range) - 1
+        wider = np.full(span + span // 2 if grows else span, interning.FREE, np.int32)
         offset = self._lowest - lowest if len(self._range) else 0
         wider[offset : offset + len(self._range)] = self._range
         self._lowest, self._range = lowest, wider

@@ -19,6 +19,7 @@ from dpsu.contributions.id_types import INTEGER_TYPE
 from dpsu.errors import DataError, without_values
 
 INTEGERS, TEXT, NOTHING = "integers", "text", "nothing"
+CELLS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +62,11 @@ def canonical(name: str, values: pa.Array) -> pa.Array:
         return _in_64_bits(values)
     if not is_text(value) and not pa.types.is_null(value):
         raise DataError(f"column {name!r} has type {type_name(value)}; it must be text or integers")
-    return _normalized(values.cast(pa.large_string()))
+    text = values.cast(pa.large_string())
+    # Kernels load without checks.
+    if not within_buffer(text):
+        raise DataError(f"column {name!r} is damaged; get an undamaged copy")
+    return _normalized(text)
 
 
 def integers(values: NDArray[np.int64]) -> pa.Array:
@@ -73,7 +78,7 @@ def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:
     """Arrow without nulls to NumPy without a copy; unlike ``to_numpy`` this loads no pandas."""
     if len(array) == 0:
         return np.empty(0, dtype)
-    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+    return np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))[array.offset :]
 
 
 def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -81,8 +86,15 @@ def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     _, offsets, data = text.buffers()
     if offsets is None or len(text) == 0:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    places = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+    places = np.frombuffer(offsets, np.int64, text.offset + len(text) + 1)[text.offset :]
     return np.frombuffer(data or b"", np.uint8), places
+
+
+def within_buffer(text: pa.Array) -> bool:
+    """Whether the texts of a ``large_string`` array lie where they can."""
+    data, offsets = text_buffers(text)
+    inside = offsets[0] >= 0 and offsets[-1] <= len(data)
+    return bool(inside and (offsets[1:] >= offsets[:-1]).all())
 
 
 def places_in_dictionary(name: str, chunk: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
@@ -131,13 +143,19 @@ def _in_64_bits(values: pa.Array) -> pa.Array:
 
 
 def _normalized(text: pa.Array) -> pa.Array:
+    data, offsets = text_buffers(text)
+    if len(text) == 0 or data[offsets[0] : offsets[-1]].max(initial=0) < 128:
+        return text  # ASCII is normal as it is
+    # In slices, so that one cell that is no text does not make objects of all others at once.
+    slices = [text.slice(at, CELLS_AT_ONCE) for at in range(0, len(text), CELLS_AT_ONCE)]
+    return pa.concat_arrays([_normalized_slice(part) for part in slices])
+
+
+def _normalized_slice(text: pa.Array) -> pa.Array:
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
         text = _decodable(text)
-    data, offsets = text_buffers(text)
-    if data[offsets[0] : offsets[-1]].max(initial=0) < 128:
-        return text  # ASCII is normal as it is
     return pc.utf8_normalize(text, form="NFC")
 
 

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from dpsu.contributions.id_columns import Column, Lose
 from dpsu.contributions.id_tables import IntegerIds, TextIds
 from dpsu.contributions.id_types import TEXT_TYPE
-from dpsu.contributions.ids import NOTHING, TEXT, Ids, is_text, places_in_dictionary
+from dpsu.contributions.ids import (
+    NOTHING,
+    TEXT,
+    Ids,
+    is_text,
+    places_in_dictionary,
+    within_buffer,
+)
 from dpsu.errors import DataError
 from dpsu.kernels import interning
 
@@ -69,6 +76,8 @@ class Interner:
             indices, chunk = places_in_dictionary(self._column.name, chunk)
         if id_type == TEXT and is_text(chunk.type):
             ids = chunk.cast(pa.large_string())
+            if ids.null_count and not within_buffer(ids):
+                raise DataError(self._damaged)
         else:
             ids = self._canonical_ids(chunk, indices)
         if ids.null_count:
@@ -99,11 +108,15 @@ class Interner:
         if prepared.indices is not None:
             codes_of = np.empty(len(prepared.ids), np.int32)
         if not self._table.intern(prepared.ids, codes_of):
-            raise DataError(f"column {self._column} is damaged; get an undamaged copy")
+            raise DataError(self._damaged)
         if prepared.indices is None:
             return False
         missing: bool = interning.spread(codes_of, prepared.indices, codes)
         return missing
+
+    @property
+    def _damaged(self) -> str:
+        return f"column {self._column} is damaged; get an undamaged copy"
 
     def _fix_id_type(self, id_type: str) -> None:
         if id_type in (NOTHING, self._id_type):
@@ -115,6 +128,7 @@ class Interner:
                     f"column {self._column} is {both} in another; make them the same, or declare "
                     f"one type: {self._column.fix(TEXT_TYPE)}"
                 )
+            # The table first: the type is read without the lock, and says that there is one.
             if self._table is None:
                 self._table = TextIds() if id_type == TEXT else IntegerIds()
             self._id_type = id_type

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions.id_columns import Column
+from dpsu.contributions.id_columns import DIGITS, Column
 from dpsu.contributions.ids import is_text, type_name
 from dpsu.contributions.interner import Interner
 from dpsu.contributions.pairs import (
@@ -110,7 +110,7 @@ def _all_differ(blocks: list[Block]) -> bool:
 def _repeats(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
     if is_text(column.type):
         # CSV is text. A cell that is no number is missing: one user's cell must not stop the run.
-        whole = pc.match_substring_regex(column, r"^[0-9]{1,18}$")
+        whole = pc.match_substring_regex(column, rf"^{DIGITS}$")
         column = pc.if_else(whole, column, pa.scalar(None, column.type)).cast(pa.int64())
     if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
         raise DataError(

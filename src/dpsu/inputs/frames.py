@@ -147,7 +147,7 @@ def _column(series: Any, column: Column, lose: Lose, data: Any) -> Any:
             return series.to_arrow()
         if series.dtype not in (nw.String, nw.Categorical, nw.Enum):
             raise DataError(_broken(data))
-    # Python objects, or text that Arrow cannot convert as a whole.
+        return column.of_typed_text(without_values(series.to_list, _broken(data)), lose)
     cells = without_values(series.to_list, _broken(data))
     return repeats_of(cells) if column.option == "repeats" else column.untyped(cells, lose)
 

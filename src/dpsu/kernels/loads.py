@@ -5,6 +5,7 @@ A loop over bytes costs eight loads and as many checks of indices.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+if sys.byteorder != "little":
+    raise ImportError("dpsu reads eight bytes at once, the lowest first; this machine does not")
 
 
 def _load_word(context: Any, data: Any, at: Any) -> Any:

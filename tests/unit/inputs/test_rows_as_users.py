@@ -121,7 +121,7 @@ def test_nobody_is_not_a_column() -> None:
             dpsu.Users(["p", "d"], ids_per_person=7),
             "any one group of up to 7 combinations of 'p, d'",
         ),
-        (dpsu.Users(["p", "d"], ids_per_person=7), "protected in any 7 of them together"),
+        (dpsu.Users(["p", "d"], ids_per_person=7), "protected for any 7 of them together"),
     ],
 )
 def test_a_plan_says_whom_it_protects(user: Any, told: str) -> None:

@@ -480,3 +480,10 @@ def test_options_of_sieve_mean_sieve(option: dict[str, Any]) -> None:
 def test_repeats_are_refused_before_anything_is_chosen() -> None:
     with pytest.raises(dpsu.ParameterError, match="auto makes no use of repeats"):
         dpsu.plan(epsilon=3, delta=1e-5, mechanism="auto", item=dpsu.Items(repeats="n"))
+
+
+def test_a_column_that_candidates_lack_is_to_be_named_in_them() -> None:
+    candidates = [dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve")]
+    table = pa.table({"person": ["a", "a"], "item": ["x", "y"]})
+    with pytest.raises(dpsu.ParameterError, match="make a plan with the right user"):
+        dpsu.select(table, candidates)

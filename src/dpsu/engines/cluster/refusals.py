@@ -19,7 +19,7 @@ def refuse_what_clusters_cannot(plan: Plan, engine: str) -> None:
     if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
         raise ParameterError(
             f"this plan may come to a mechanism that cannot run on {engine}; plan it with "
-            "mechanism=dpsu.Auto(among='parallel')"
+            "mechanism=dpsu.Auto(among='parallel') (--among parallel)"
         )
     if not plan.mechanism.parallel:
         raise ParameterError(

@@ -1,19 +1,56 @@
-"""What is asked of rows and tokenizers before a release on Spark."""
+"""What is asked of workers, tokenizers and rows before a release on Spark."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from dpsu.engines.cluster.texts import portable
+from dpsu.engines.spark.quietly import condition_of, unlogged
 from dpsu.errors import ParameterError
 from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator
 
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+# Sessions whose workers have loaded the package.
+_ready: WeakSet[SparkSession] = WeakSet()
 # About so many bytes of a text make an item of each length.
 BYTES_OF_ITEM = 6
+
+
+def refuse_unready_workers(session: SparkSession) -> None:
+    """Refuse a session whose workers lack this package, which would show after the charge.
+
+    A session is asked once; its workers have to start some time.
+    """
+    if session in _ready:
+        return
+    condition = ""
+    try:
+        with unlogged():
+            session.range(1).mapInArrow(_unchanged, "id long").collect()
+    except Exception as error:
+        condition = condition_of(error)
+    if "PYTHON" in condition.upper():
+        raise ParameterError(
+            f"the Python workers of this Spark session cannot load dpsu ({condition}): they need "
+            "dpsu, pyarrow and numba, as this process has them; on one machine set the variable "
+            f"PYSPARK_PYTHON to {sys.executable} before the session starts"
+        )
+    # Of anything else the release itself will tell.
+    if not condition:
+        _ready.add(session)
+
+
+def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a worker runs; to find this function it loads the package."""
+    yield from batches
 
 
 def refuse_tokenizer(plan: Plan) -> None:

@@ -10,11 +10,10 @@ shows their names only.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -27,13 +26,14 @@ from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.reading import Reader
 from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
-from dpsu.engines.cluster.steps import Job, failure
+from dpsu.engines.cluster.steps import Job
 from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.engines.cluster.values import Read
 from dpsu.engines.spark import beforehand, census, losses
 from dpsu.engines.spark.columns import arrow_type, column_named, key_of, with_lists_as_rows
+from dpsu.engines.spark.quietly import failing_quietly
 from dpsu.engines.spark.workers import InWorker
-from dpsu.errors import DataError, DpsuError, ParameterError, warn
+from dpsu.errors import DataError, ParameterError, warn
 from dpsu.inputs.columns import pick
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import wanted
@@ -44,8 +44,6 @@ from dpsu.randomness.keys import Key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-T = TypeVar("T")
 
 # A partition of so many rows is a task of seconds and of some hundred megabytes.
 ROWS_IN_PARTITION = 1 << 20
@@ -64,7 +62,6 @@ CLEAN_UP = (
 SQL_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 # What was observed if Spark observed nothing.
 NO_ROWS = {"missing": 0, "rows": 0, "users": 0}
-QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @dataclass(frozen=True, repr=False)
@@ -225,7 +222,8 @@ def refuse_other_objects(frame: Any) -> None:
     """Refuse what is no DataFrame of Spark."""
     if not hasattr(frame, "sparkSession"):
         raise ParameterError(
-            f"df is a {type(frame).__name__}, not a Spark DataFrame; dpsu.release takes other data"
+            f"df is a {type(frame).__name__}, not a Spark DataFrame; read a file with "
+            "spark.read.parquet(path), or give it to dpsu.release, which takes other data"
         )
 
 
@@ -250,8 +248,9 @@ class SparkData:
         refuse_other_objects(self.frame)
 
     def check(self, plan: Plan) -> None:
-        """Refuse what the schema shows to be wrong."""
+        """Refuse what the schema shows to be wrong, and workers that cannot run a step."""
         rows_of(self.frame, plan, plan.knowledge.public_items)
+        beforehand.refuse_unready_workers(self.frame.sparkSession)
 
     def files(self) -> list[str]:
         """Files that the frame reads."""
@@ -280,39 +279,6 @@ def files_of(frame: DataFrame) -> list[str]:
     with suppress(Exception):
         found = list(failing_quietly(frame.inputFiles))
     return [unquote(urlsplit(name).path) for name in found if urlsplit(name).scheme == "file"]
-
-
-def failing_quietly(act: Callable[[], T]) -> T:
-    """Run a Spark action; its error message may quote cells, so it is not passed on."""
-    condition = message = ""
-    try:
-        with warnings.catch_warnings(), _unlogged():
-            # These warnings are about versions of pandas, which is not used.
-            warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-            return act()
-    except DpsuError:
-        raise
-    except Exception as error:
-        message = str(error)
-        condition = str(getattr(error, "getCondition", lambda: None)() or type(error).__name__)
-    raise failure("Spark", message, condition)
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep PySpark from printing errors that quote cells before anybody can catch them."""
-    from pyspark.logger import PySparkLogger
-
-    # Made by PySpark's own class: PySpark cannot use loggers that another class made.
-    loggers = [PySparkLogger.getLogger(name) for name in QUOTING_LOGGERS]
-    before = [logger.disabled for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.disabled = True
-        yield
-    finally:
-        for logger, was in zip(loggers, before, strict=True):
-            logger.disabled = was
 
 
 @contextmanager
