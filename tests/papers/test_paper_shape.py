@@ -16,7 +16,7 @@ from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.inputs.reading import read
-from dpsu.randomness.coins import _compiled
+from dpsu.randomness.coins import probabilities
 from dpsu.randomness.keys import Key
 from dpsu.yields.made_up import reddit_like
 from tests.support import flat
@@ -56,8 +56,7 @@ def expected_size(pairs: Pairs, mechanism: str, calibration: str) -> float:
         epsilon=3, delta=math.exp(-10), mechanism=mechanism, calibration=calibration, **options
     )
     _, weights = local.weigh(plan, pairs, Key.from_insecure_seed(2))
-    held = weights[weights > 0] * 2.0**-plan.policy.fraction_bits
-    return float(np.sum(_compiled(plan.curve.kind)(held, *plan.curve.parameters)))
+    return float(np.sum(probabilities(plan.curve, weights[weights > 0], plan.policy.fraction_bits)))
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def unread() -> Iterator[tuple[str, str]]:
 
 def test_a_choice_among_plans_is_not_kept_by_a_name(ledger: Ledger) -> None:
     dataset = named(ledger.dataset("visits", budget=BUDGET), "monday")
-    with pytest.raises(dpsu.ParameterError, match=r"for a release by one plan.*so drop it"):
+    with pytest.raises(dpsu.ParameterError, match=r"needs a release by one plan.*drop it"):
         dpsu.select(VISITS, [dpsu.plan(**PLAN)], ledger=dataset)
     assert not ledger.path.exists()
 
@@ -211,6 +211,6 @@ def test_what_is_returned_again_has_the_types_that_it_had(tmp_path: Path) -> Non
 def test_doors_that_keep_nothing_take_no_name(ledger: Ledger) -> None:
     dataset = ledger.dataset("visits", budget=BUDGET, once="monday")
     plan = dpsu.plan(**PLAN)
-    with pytest.raises(dpsu.ParameterError, match="once='monday' is for"):
+    with pytest.raises(dpsu.ParameterError, match="once='monday' needs"):
         dpsu.select(VISITS, [plan], ledger=dataset)
     assert not ledger.path.exists()
