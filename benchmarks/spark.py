@@ -206,7 +206,7 @@ def conditions(result: dict[str, Any]) -> str:
     """How far the numbers can be trusted: how often all was run, and what else was running."""
     repeats, load, cores = result["repeats"], result["load"], result["cores"]
     often = "Each was run once" if repeats == 1 else f"Each is the best of {repeats} runs"
-    said = f"{often}, at a load of {load:.1f} on {cores} cores (average of 15 minutes)"
+    said = f"{often}, at a load of {load:.1f} on {cores} cores (average of 5 minutes)"
     if load <= QUIET * cores:
         return f"{said}."
     return (
@@ -328,7 +328,7 @@ def main() -> None:
         "date": datetime.now(UTC).date().isoformat(),
         "cores": os.cpu_count(),
         "repeats": chosen.repeats,
-        "load": os.getloadavg()[2],
+        "load": os.getloadavg()[1],
         "system": platform.platform(),
         "versions": {name: version(name) for name in ("dpsu", "pyspark", "numpy", "pyarrow")},
     }

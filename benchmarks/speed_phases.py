@@ -14,10 +14,12 @@ import argparse
 import cProfile
 import json
 import math
+import os
 import pstats
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -126,6 +128,7 @@ def table(results: list[dict[str, Any]]) -> str:
             ]
             least = "" if floor is None else f"{floor / result['rows'] * 1e9:.0f}"
             lines.append(f"| {phase} | {least} | {' | '.join(cells)} |")
+        lines += ["", f"{result['date']}, {result['cores']} cores."]
     return "\n".join(lines)
 
 
@@ -144,7 +147,8 @@ def main() -> None:
             path = make(size, shape, chosen.data)
             users, order, *_ = shape.described.split(" | ")
             results.append({
-                "size": size, "described": f"users are {users}, order is {order}",
+                "size": size, "date": datetime.now(UTC).date().isoformat(),
+                "cores": os.cpu_count(), "described": f"users are {users}, order is {order}",
                 "rows": pyarrow.parquet.ParquetFile(path).metadata.num_rows,
                 "floors": floors(path),
                 "phases": {name: profile(path, each) for name, each in MECHANISMS.items()},
