@@ -152,13 +152,13 @@ def refuse_other_objects(data: Any) -> None:
     kind = f"{library} {type(data).__name__}"
     if library == "pyspark":
         raise ParameterError(
-            "data is a Spark DataFrame; dpsu.spark (release, domains, select) releases it where it "
-            "is, and this would have to bring all of it here"
+            "data is a Spark DataFrame; dpsu.spark.release (or domains, select) releases it where "
+            "it is, and this would have to bring all of it here"
         )
     if library == "dask":
         raise ParameterError(
-            "data is a Dask DataFrame; dpsu.dask (release, domains, select) releases it where it "
-            "is, and this would have to bring all of it here"
+            "data is a Dask DataFrame; dpsu.dask.release (or domains, select) releases it where "
+            "it is, and this would have to bring all of it here"
         )
     if "groupby" in type(data).__name__.lower():
         raise ParameterError(f"data is a {kind}; give the DataFrame that was grouped")
