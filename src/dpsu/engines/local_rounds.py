@@ -66,7 +66,8 @@ class LocalRounds:
                 ),
                 held.start,
             )  # fmt: skip
-            held = replace(held, stop=stop)
+            start, stop = kernels.close_gaps(held.start, stop, held.items)
+            held = replace(held, start=start, stop=stop)
         self._held = held
         present = np.zeros(held.n_items, bool)
         kernels.mark_present(held.start, held.stop, held.items, present)
@@ -91,12 +92,17 @@ class LocalRounds:
         held, classes = self._held, self._classes
         assert classes is not None, "classes are fixed in the first round"
         norms, allowed, caps, crossing = map(np.array, limits)
-        return self._sum(
-            lambda first, last, weights: kernels.attend(
-                held.start, held.stop, held.items, attention, classes, norms, allowed, caps,
-                crossing, shape, unit, first, last, weights,
-            ),
-        )  # fmt: skip
+
+        def give(first: int, last: int, weights: NDArray[np.int64]) -> None:
+            of_item = np.zeros(held.n_items, kernels.OF_ITEM)
+            of_item["attention"] = attention
+            kernels.attend(
+                held.start, held.stop, held.items, classes, norms, allowed, caps, crossing, shape,
+                unit, first, last, of_item,
+            )  # fmt: skip
+            weights[:] = of_item["weight"]
+
+        return self._sum(give)
 
     def share(
         self, released: NDArray[np.bool_], max_items: int, shares: NDArray[np.int64], round_: int

@@ -21,7 +21,7 @@ LEAST_WORD = 2**44
 LONGEST_STEP = 2.0**-20
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def lower_quantile(p: float) -> float:
     """The z with P[Z < z] = p, for 0 < p <= 1/2, good to about nine digits (Acklam).
 
@@ -51,7 +51,7 @@ def lower_quantile(p: float) -> float:
     return top / low
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def round_gaussians(
     words: NDArray[np.uint64],
     scale: float,

@@ -42,8 +42,10 @@ _INITIAL_STATE = np.array(
     dtype=np.uint32,
 )  # fmt: skip
 
-# So many short strings are hashed at a time. A string is short if it fits one block with padding.
-LANES = 16
+# So many short strings are hashed at a time: enough that no instruction waits for another's result,
+# and few enough that all of their blocks stay in the nearest cache. A string is short if it fits
+# one block with padding.
+LANES = 128
 ONE_BLOCK = 55
 
 _PRIME_1 = np.uint64(0x9E3779B185EBCA87)
@@ -127,32 +129,38 @@ def _finish(state: Words, block: Bytes, filled: int, length: int, schedule: Word
     _compress(state, block, schedule)
 
 
-@njit(cache=True)
-def _put_words(words: NDArray[np.uint64], state: Words) -> None:
-    for i in range(len(words)):
-        words[i] = (np.uint64(state[2 * i]) << np.uint64(32)) | np.uint64(state[2 * i + 1])
-
-
 @njit(cache=True, inline="always")
 def _put(blocks: Words, lane: int, at: int, byte: Any) -> None:
     blocks[at >> 2, lane] |= np.uint32(byte) << np.uint32(24 - 8 * (at & 3))
 
 
 @njit(cache=True)
-def _fill_lane(blocks: Words, lane: int, prefix: Bytes, data: Bytes, start: int, stop: int) -> None:
-    """Write the one padded block of prefix, length and string into a lane."""
-    blocks[:, lane] = 0
+def _fill_lane(
+    blocks: Words, lane: int, shared: Words, filled: int, data: Bytes, start: int, stop: int
+) -> None:
+    """Write the one padded block of prefix, length and string into a lane.
+
+    `shared` is a block that holds the prefix in its first `filled` bytes. The length takes eight
+    bytes, and that of a short string is in the last of them.
+    """
+    for i in range(16):
+        blocks[i, lane] = shared[i]
     length = stop - start
-    for i in range(len(prefix)):
-        _put(blocks, lane, i, prefix[i])
-    at = len(prefix)
-    for i in range(8):
-        _put(blocks, lane, at + 7 - i, (length >> (8 * i)) & 0xFF)
-    at += 8
+    at = filled + 8
+    _put(blocks, lane, at - 1, length)
     for i in range(length):
         _put(blocks, lane, at + i, data[start + i])
     _put(blocks, lane, at + length, 0x80)
     blocks[15, lane] = np.uint32(8 * (64 + at + length))
+
+
+@njit(cache=True)
+def _put_words(words: NDArray[np.uint64], at: NDArray[np.int64], states: Words) -> None:
+    """Write the first words of the digest in each lane to the row that the lane stands for."""
+    for lane in range(len(at)):
+        for i in range(words.shape[1]):
+            high, low = np.uint64(states[2 * i, lane]), np.uint64(states[2 * i + 1, lane])
+            words[at[lane], i] = (high << np.uint64(32)) | low
 
 
 @njit(cache=True)
@@ -222,16 +230,18 @@ def _digests(
     in_lane = np.empty(LANES, np.int64)
     filled_lanes = 0
     room = ONE_BLOCK - len(prefix) - 8
+    shared = np.zeros((16, 1), np.uint32)
+    for i in range(min(len(prefix), ONE_BLOCK)):
+        _put(shared, 0, i, prefix[i])
     for k in range(first, last):
         start, stop = offsets[k], offsets[k + 1]
         if stop - start <= room:
-            _fill_lane(blocks, filled_lanes, prefix, data, start, stop)
+            _fill_lane(blocks, filled_lanes, shared[:, 0], len(prefix), data, start, stop)
             in_lane[filled_lanes] = k
             filled_lanes += 1
             if filled_lanes == LANES:
                 _finish_lanes(inner, outer, blocks, states, schedules)
-                for lane in range(LANES):
-                    _put_words(words[in_lane[lane]], states[:, lane])
+                _put_words(words, in_lane, states)
                 filled_lanes = 0
             continue
         for i in range(8):
@@ -257,11 +267,11 @@ def _digests(
                 block[4 * i + j] = np.uint8((state[i] >> np.uint32(24 - 8 * j)) & np.uint32(0xFF))
         state[:] = outer
         _finish(state, block, 32, 64 + 32, schedule)
-        _put_words(words[k], state)
+        for i in range(words.shape[1]):
+            words[k, i] = (np.uint64(state[2 * i]) << np.uint64(32)) | np.uint64(state[2 * i + 1])
     if filled_lanes > 0:
         _finish_lanes(inner, outer, blocks, states, schedules)
-        for lane in range(filled_lanes):
-            _put_words(words[in_lane[lane]], states[:, lane])
+        _put_words(words, in_lane[:filled_lanes], states)
 
 
 @njit(cache=True, inline="always")

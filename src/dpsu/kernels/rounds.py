@@ -31,6 +31,10 @@ SHRINK = 1.0 - 2.0**-30
 SMALLEST_RATIO = 1e-150
 MOST_STEPS = 16
 CLOSE_ENOUGH = 1.0 + 2.0**-20
+MOST_CAPS = 1 << 10
+# What a round knows of an item and what users give to it, side by side: one access of memory is for
+# both.
+OF_ITEM = np.dtype([("attention", np.float64), ("weight", np.int64)])
 
 
 @njit(cache=True, nogil=True)
@@ -52,12 +56,11 @@ def largest_cap(caps: Float64, crossing: Float64, limit: float) -> Any:
     return caps[low]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def attend(
     start: Int64,
     stop: Int64,
     items: Int32,
-    attention: Float64,
     classes: NDArray[np.uint16],
     norms: Float64,
     allowed: Float64,
@@ -67,63 +70,98 @@ def attend(
     unit: float,
     first: int,
     last: int,
-    weights: Int64,
+    of_item: NDArray[np.void],
 ) -> None:
     """Weigh items in proportion to attention, each at most the cap, within the user's norm.
 
     Items without attention get nothing; with t others the cap is `shape` times the largest at which
     t novel items cross with probability at most what the user's class is allowed. Weights are in
-    whole units, `unit` of them to 1.
+    whole units, `unit` of them to 1, and are added to those in `of_item`.
     """
     longest = 0
     for u in range(first, last):
         longest = max(longest, stop[u] - start[u])
-    ratio, held = np.empty(longest), np.empty(longest, np.int32)
+    ratio, held, below = np.empty(longest), np.empty(longest, np.int32), np.empty(longest)
+    # Caps by class and number of items, once some user has needed them.
+    cap_of = np.full((len(norms), min(longest, MOST_CAPS) + 1), -1.0)
     for u in range(first, last):
+        # Without a branch that would depend on the item: it could not be foreseen.
         t, largest = 0, 0.0
         for j in range(start[u], stop[u]):
-            g = attention[items[j]]
-            if g > 0.0:
-                ratio[t] = g
-                held[t] = items[j]
-                t += 1
-                largest = max(largest, g)
+            item = items[j]
+            g = of_item[item].attention
+            ratio[t] = g
+            held[t] = item
+            t += g > 0.0
+            largest = max(largest, g)
         if t == 0:
             continue
-        norm = norms[classes[u]]
-        cap = largest_cap(caps, crossing, allowed[classes[u]] / t) * shape
+        class_ = classes[u]
+        norm = norms[class_]
+        cap = cap_of[class_, t] if t <= MOST_CAPS else -1.0
+        if cap < 0.0:
+            cap = largest_cap(caps, crossing, allowed[class_] / t) * shape
+            if t <= MOST_CAPS:
+                cap_of[class_, t] = cap
         if t * cap * cap <= norm * norm:
             whole = np.int64(math.floor(cap * SHRINK * unit))
             for j in range(t):
-                weights[held[j]] += whole
+                of_item[held[j]].weight += whole
             continue
         squares = 0.0
         for j in range(t):
             # Squares of smaller ones would lose digits, or vanish, and the norm with them.
-            ratio[j] = max(ratio[j] / largest, SMALLEST_RATIO)
-            squares += ratio[j] * ratio[j]
-        # Raise the level until the norm is reached: what items at the cap do not take goes to the
-        # others.
+            r = max(ratio[j] / largest, SMALLEST_RATIO)
+            ratio[j] = r
+            squares += r * r
         level = norm / math.sqrt(squares)
-        for _ in range(MOST_STEPS):
-            if level <= cap:
-                break
-            capped, rest = 0, 0.0
-            for j in range(t):
-                if level * ratio[j] >= cap:
-                    capped += 1
-                else:
-                    rest += ratio[j] * ratio[j]
-            left = norm * norm - capped * cap * cap
-            if rest <= 0.0 or left <= 0.0:
-                break
-            raised = math.sqrt(left / rest)
-            if raised <= level * CLOSE_ENOUGH:
-                break
-            level = raised
+        if level > cap:
+            level = _raised(level, cap, norm, ratio[:t], below)
         for j in range(t):
             weight = min(cap, level * ratio[j])
-            weights[held[j]] += np.int64(math.floor(weight * SHRINK * unit))
+            of_item[held[j]].weight += np.int64(math.floor(weight * SHRINK * unit))
+
+
+@njit(cache=True, error_model="numpy")
+def _raised(level: Any, cap: float, norm: float, ratio: Float64, below: Float64) -> Any:
+    """The level at which a user's norm is reached, some items being at the cap.
+
+    What these do not take goes to the others, until the next of them are at the cap. An item that
+    was there stays, so that only those `below` are looked at again.
+    """
+    left_below = len(ratio)
+    for j in range(left_below):
+        below[j] = ratio[j]
+    for _ in range(MOST_STEPS):
+        n, rest, left_below = left_below, 0.0, 0
+        for j in range(n):
+            r = below[j]
+            below[left_below] = r
+            is_below = level * r < cap
+            left_below += is_below
+            rest += r * r if is_below else 0.0
+        left = norm * norm - (len(ratio) - left_below) * cap * cap
+        if rest <= 0.0 or left <= 0.0:
+            break
+        raised = math.sqrt(left / rest)
+        if raised <= level * CLOSE_ENOUGH:
+            break
+        level = raised
+    return level
+
+
+@njit(cache=True)
+def close_gaps(start: Int64, stop: Int64, items: Int32) -> tuple[Int64, Int64]:
+    """Move the items of all users to the front, so that no round reads what is between them."""
+    new_start, new_stop = np.empty_like(start), np.empty_like(stop)
+    end: Any = 0
+    for u in range(len(stop)):
+        new_start[u] = end
+        for j in range(start[u], stop[u]):
+            items[end] = items[j]
+            end += 1
+        new_stop[u] = end
+    return new_start, new_stop
 
 
 @njit(cache=True, nogil=True)
@@ -272,7 +310,7 @@ def _between(table: Float64, level: int, place: float) -> Any:
     return (1.0 - part) * table[level, at] + part * table[level, at + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def steer(
     signal: Float64,
     precision: Float64,
@@ -340,7 +378,7 @@ def steer(
         attention[i] = max(found, 1e-300)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_evidence(
     noisy_sums: Float64,
     share: float,

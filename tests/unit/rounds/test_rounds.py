@@ -16,6 +16,7 @@ from scipy import stats
 import dpsu
 from dpsu.contributions.ids import Ids
 from dpsu.kernels.gaussians import round_gaussians
+from dpsu.kernels.rounds import MOST_CAPS
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness import noise as noise_module
 from dpsu.randomness.keys import Key
@@ -492,6 +493,35 @@ def test_weights_of_a_user_stay_within_norm_and_cap() -> None:
         again = np.array(sieve_probes.given(attention, norm, cap, UNIT))
         # Where attention differs by many orders, the kernel stops raising the level early.
         assert (weights <= again + 3).all() if spread > 3.0 else np.abs(weights - again).max() <= 3
+
+
+def test_users_give_together_what_each_gives_alone() -> None:
+    """Caps that one user has looked up hold for users of the same class and as many open items."""
+    rng = np.random.default_rng(17)
+    n = MOST_CAPS + 200
+    sizes = [*rng.choice([3, 10, 40], 60).tolist(), 500, MOST_CAPS, MOST_CAPS + 1, n]
+    held = [np.sort(rng.choice(n, size, replace=False)).tolist() for size in sizes]
+    grid = tuple(np.linspace(0.01, 0.5, 300).tolist())
+    crossing = tuple(np.geomspace(1e-6, 1.0, 300).tolist())
+    limits = Limits((1.0, 0.9, 0.8, 0.7), (1.0, 0.1, 0.03, 0.01), grid, crossing)
+    attention, chosen_by = np.exp(rng.normal(0, 2, (2, n)))
+    # Users of 40 items have as few open ones as some of 10, and these as few as some of 3.
+    attention[rng.random(n) < 0.75] = 0.0
+    chosen_by[rng.random(n) < 0.3] = 0.0
+
+    def given(some: list[list[int]]) -> np.ndarray:
+        engine = sieve_probes.engine_of(some, n)
+        engine.choose(n, None)
+        engine.classify((3, 10, 40, n))
+        first = engine.attend(attention, limits, 0.9, UNIT, 0)
+        engine.choose(20, chosen_by)
+        return np.stack([first, engine.attend(attention, limits, 1.1, UNIT, 1)])
+
+    alone = np.zeros((2, n), np.int64)
+    for number, one in enumerate(held):
+        # The others are empty, so that this user keeps its id.
+        alone += given([one if k == number else [] for k in range(len(held))])
+    assert (given(held) == alone).all()
 
 
 def test_shares_of_a_user_have_norm_at_most_one() -> None:
