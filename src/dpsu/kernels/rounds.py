@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_word
+from dpsu.kernels.loads import prefetch
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -32,6 +33,9 @@ SMALLEST_RATIO = 1e-150
 MOST_STEPS = 16
 CLOSE_ENOUGH = 1.0 + 2.0**-20
 MOST_CAPS = 1 << 10
+# What is known of an item is asked for so many pairs before it is needed: where the pairs of a user
+# end is not foreseen, so that the processor itself does not look that far.
+AHEAD = 32
 # What a round knows of an item and what users give to it, side by side: one access of memory is for
 # both.
 OF_ITEM = np.dtype([("attention", np.float64), ("weight", np.int64)])
@@ -88,6 +92,8 @@ def attend(
         # Without a branch that would depend on the item: it could not be foreseen.
         t, largest = 0, 0.0
         for j in range(start[u], stop[u]):
+            if j + AHEAD < len(items):
+                prefetch(of_item, np.int64(items[j + AHEAD]))
             item = items[j]
             g = of_item[item].attention
             ratio[t] = g

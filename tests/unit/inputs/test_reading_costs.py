@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from dpsu.contributions import interner
 from dpsu.contributions.id_tables import TextIds
 from dpsu.contributions.ids import places_in_dictionary
+from dpsu.inputs import delimited
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
@@ -102,3 +105,52 @@ def test_a_row_takes_eight_bytes_when_it_is_read(path: Path) -> None:
     assert memory._held == 8 * ROWS
     assert {block.users.dtype for block in pairs.blocks} == {np.dtype(np.int32)}
     assert {block.items.dtype for block in pairs.blocks} == {np.dtype(np.int32)}
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_blocks_of_text_are_parsed_side_by_side(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads wait for each other in the parser, also where line breaks stand in quotes."""
+    path = tmp_path / f"rows.{kind}"
+    rows = [(f"user {k % 900}", f"two\nlines {k % 30}") for k in range(4000)]
+    if kind == "csv":
+        lines = ["user,item", *(f'{user},"{item}"' for user, item in rows)]
+    else:
+        lines = [json.dumps({"user": user, "item": item}) for user, item in rows]
+    path.write_text("\n".join(lines) + "\n")
+    together = threading.Barrier(2)
+    met: list[bool] = []
+
+    def meeting(parse: Any) -> Any:
+        def met_once(*given: Any) -> Any:
+            # A block without rows comes first, and before the threads.
+            if given[-1] and not met:
+                together.wait(timeout=300)
+                met.append(True)
+            return parse(*given)
+
+        return met_once
+
+    monkeypatch.setattr(threads, "WORKERS", 2)
+    monkeypatch.setattr(delimited, "BLOCK", 1 << 14)
+    parser = delimited._JsonLines
+    monkeypatch.setattr(delimited, "_parse_csv", meeting(delimited._parse_csv))
+    monkeypatch.setattr(parser, "parse", meeting(parser.parse))
+    assert len(pairs_of(path)) == len(rows)
+    assert met
+
+
+def test_the_bytes_of_a_block_are_copied_twice_at_most(tmp_path: Path) -> None:
+    """A block is the rest of the one before and what was read, cut where a row ends."""
+    path, size = tmp_path / "rows.csv", 1 << 22
+    path.write_bytes(b"a,b\n" * (size // 4))
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file:
+            for _ in delimited._whole_rows(file.read, ",", 1 << 23, lambda reason: None):
+                pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3.5 * size
