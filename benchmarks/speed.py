@@ -3,6 +3,7 @@
     python -m benchmarks.speed S M            ours against DuckDB and Polars, table and JSON
     python -m benchmarks.speed M L --shapes   the same rows in every shape
     python -m benchmarks.speed M --format csv the same from CSV
+    python -m benchmarks.speed M --texts      texts of a dozen words, whose words are the items
     python -m benchmarks.speed XL --engines policy-gaussian   one of them alone
     python -m benchmarks.speed M L --before TREE   with the default of an older tree beside ours
 
@@ -31,7 +32,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed_data import SHAPES, SIZES, Shape, make
+from benchmarks.speed_data import SHAPES, SIZES, TEXTS, WORST, Shape, make
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -89,6 +90,10 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
         keys = ", ".join(items)
         # From CSV as we read it: all cells are text, whatever they look like.
         rows = f"read_csv('{path}', all_varchar = true)" if path.suffix == ".csv" else f"'{path}'"
+        if items == ["text"]:
+            keys = "item"
+            words = "unnest(string_split(lower(text), ' ')) as item"
+            rows = f"(select \"user\", {words} from '{path}')"
         query = f'select {keys}, count(distinct "user") from {rows} group by {keys}'
 
         def queried() -> None:
@@ -103,6 +108,9 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
 
         def grouped() -> None:
             lazy = scan[path.suffix](path)  # type: ignore[operator]
+            if items == ["text"]:
+                split = pl.col("text").str.to_lowercase().str.split(" ")
+                lazy = lazy.with_columns(split).explode("text")
             counted = lazy.group_by(*items).agg(pl.col("user").n_unique())
             counted.collect(engine="streaming").write_parquet(out)
 
@@ -120,7 +128,9 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
             options["max_items"] = 100
         named["mechanism"] = dpsu.mechanism(mechanism, **options)
 
-    columns = items[0] if len(items) == 1 else items
+    columns: Any = items[0] if len(items) == 1 else items
+    if columns == "text":
+        columns = dpsu.Tokens("text")
 
     def released() -> None:
         found = dpsu.release(path, item=columns, epsilon=3, delta=math.exp(-10), **named)
@@ -177,22 +187,33 @@ def in_a_process(engine: str, path: Path, before: Path | None = None) -> dict[st
 
 
 def compare(
-    size: str, format_: str, folder: Path, engines: list[str], before: Path | None = None
+    size: str, shape: Shape, folder: Path, engines: list[str], before: Path | None = None
 ) -> dict[str, Any]:
     """All engines on one data set."""
-    path = make(size, Shape(format=format_), folder)
+    path = make(size, shape, folder)
     rows = _rows(path)
     found = {}
     for engine in engines:
-        print(f"{size} {format_}: {engine} ...", file=sys.stderr, flush=True)
+        print(f"{size} {shape}: {engine} ...", file=sys.stderr, flush=True)
         found[engine] = in_a_process(engine, path, before)
-    return {"size": size, "format": format_, "rows": rows, "engines": found}
+    format_ = "texts" if shape.texts else shape.format
+    result = {"size": size, "format": format_, "rows": rows, "engines": found}
+    return result | ({"megabytes": _megabytes(path)} if shape.texts else {})
+
+
+def _megabytes(path: Path) -> float:
+    """Bytes of all texts."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet
+
+    texts = pyarrow.parquet.read_table(path, columns=["text"])["text"]
+    return float(pc.sum(pc.binary_length(texts)).as_py()) / 1e6
 
 
 def compare_shapes(size: str, folder: Path, engines: list[str]) -> dict[str, Any]:
-    """All engines on one size in all shapes, one shape after the other."""
+    """All engines on one size in all shapes, one shape after the other; XL in the worst alone."""
     rows, shapes = 0, {}
-    for shape in SHAPES:
+    for shape in [WORST] if size == "XL" else SHAPES:
         path = make(size, shape, folder)
         rows = _rows(path)
         found = {}
@@ -206,7 +227,9 @@ def compare_shapes(size: str, folder: Path, engines: list[str]) -> dict[str, Any
 def table_of_shapes(result: dict[str, Any], heading: str = "") -> str:
     """All shapes of a size as a Markdown table; ratios are to the least of the two baselines."""
     lines = [
-        f"{heading}{result['size']}, in every shape: {result['rows']:,} rows",
+        f"{heading}{result['size']}, "
+        + ("in every shape" if len(result["shapes"]) > 1 else "in the worst shape")
+        + f": {result['rows']:,} rows",
         "",
         "| users | order | Parquet | keys | DuckDB s | Polars s | "
         + " | ".join(f"{name}, x fastest | x least CPU | x least memory" for name in OF_SHAPES)
@@ -239,11 +262,14 @@ def table(result: dict[str, Any], heading: str = "") -> str:
     base = [engines[name] for name in BASELINES if name in engines]
     fastest = min((b["warm_s"] for b in base), default=float("nan"))
     smallest = min((b["peak_mb"] for b in base), default=float("nan"))
+    megabytes = result.get("megabytes")
+    of_texts = "" if megabytes is None else f" of {megabytes:.0f} MB of text"
     lines = [
-        f"{heading}{result['size']}, {result['format']}: {result['rows']:,} rows",
+        f"{heading}{result['size']}, {result['format']}: {result['rows']:,} rows{of_texts}",
         "",
-        "| | warm s | x fastest | CPU s | cold s | peak MB | x smallest | bytes/row |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| | warm s | x fastest | CPU s | cold s | peak MB | x smallest | bytes/row |"
+        + (" MB/s |" if of_texts else ""),
+        "|---|---:|---:|---:|---:|---:|---:|---:|" + ("---:|" if of_texts else ""),
     ]
     for name, m in engines.items():
         shown = f"{name} (not private)" if name in BASELINES else name
@@ -252,6 +278,7 @@ def table(result: dict[str, Any], heading: str = "") -> str:
             f"{m['warm_cpu_s']:.2f} | {m['cold_s']:.2f} | {m['peak_mb']:.0f} | "
             f"{_ratio(m['peak_mb'], smallest)} | "
             f"{(m['peak_mb'] - m['before_mb']) * 1e6 / result['rows']:.0f} |"
+            + (f" {megabytes / m['warm_s']:.0f} |" if megabytes is not None else "")
         )
     return "\n".join(lines)
 
@@ -266,6 +293,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Speed beside a plain GROUP BY.")
     parser.add_argument("sizes", nargs="*", metavar="SIZE", help=f"of {', '.join(SIZES)}")
     parser.add_argument("--shapes", action="store_true", help="the same rows in every shape")
+    parser.add_argument("--texts", action="store_true", help="words of texts as items")
     parser.add_argument("--format", choices=["parquet", "csv", "jsonl"], default="parquet")
     parser.add_argument("--engines", nargs="+", choices=[*BASELINES, *OURS], metavar="ENGINE")
     parser.add_argument("--before", type=Path, metavar="TREE", help="an older tree of sources")
@@ -284,7 +312,10 @@ def main() -> None:
         if chosen.shapes:
             result = compare_shapes(size, chosen.data, [*BASELINES, *OF_SHAPES])
         else:
-            result = compare(size, chosen.format, chosen.data, engines, chosen.before)
+            shape = TEXTS if chosen.texts else Shape(format=chosen.format)
+            if chosen.texts and not chosen.engines:
+                engines = [*BASELINES, *OF_SHAPES]
+            result = compare(size, shape, chosen.data, engines, chosen.before)
         result |= {
             "date": datetime.now(UTC).date().isoformat(),
             "machine": {"cores": os.cpu_count(), "system": platform.platform()},
@@ -295,7 +326,7 @@ def main() -> None:
         }
         print(table_of_shapes(result) if chosen.shapes else table(result))
         RESULTS.mkdir(exist_ok=True)
-        name = f"shapes-{size}" if chosen.shapes else f"speed-{size}-{chosen.format}"
+        name = f"shapes-{size}" if chosen.shapes else f"speed-{size}-{result['format']}"
         target = RESULTS / f"{name}.json"
         target.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

@@ -30,7 +30,8 @@ ROWS_AT_ONCE = 1 << 20
 class Shape:
     """What users are, in which order rows come, and how a file stores them.
 
-    `order` is that of users, random within blocks of 100,000 users, or random over all rows.
+    `order` is that of users, random within blocks of 100,000 users, or random over all rows. With
+    `texts`, a row has a text of up to a dozen words of one user instead of an item.
     """
 
     users: str = "integer"
@@ -39,11 +40,13 @@ class Shape:
     dictionary: bool = True
     compression: str = "snappy"
     keys: int = 1
+    texts: bool = False
 
     def __str__(self) -> str:
         stored = [] if self.dictionary else ["plain"]
         stored += [] if self.compression == "snappy" else [self.compression]
         stored += [] if self.keys == 1 else [f"{self.keys} keys"]
+        stored += ["texts"] if self.texts else []
         return "-".join([self.users, self.order, *stored]).replace(" ", "-")
 
     @property
@@ -73,14 +76,14 @@ SHAPES = [
     Shape("text32", "random", keys=2),
 ]
 WORST = Shape("text32", "random")
+TEXTS = Shape("text32", "user", texts=True)
+WORDS_OF_A_TEXT = 12
 
 
 def make(size: str, shape: Shape, folder: Path, seed: int = 1) -> Path:
     """Write the rows of a size in a shape, unless that was done before."""
-    plain = shape.users == "integer" and shape.order == "block" and shape.keys == 1
-    name = (
-        size if plain and shape.dictionary and shape.compression == "snappy" else f"{size}-{shape}"
-    )
+    plain = str(shape) == str(Shape())
+    name = size if plain else f"{size}-{shape}"
     path = folder / f"{name}.{shape.format}"
     if path.exists():
         return path
@@ -95,7 +98,10 @@ def make(size: str, shape: Shape, folder: Path, seed: int = 1) -> Path:
     writer = _Writer(path, shape)
 
     def write(user: Any, item: Any) -> None:
-        writer.write(_column(shape.users, user, names), _items(size, shape, shuffled, item))
+        items = _items(size, shape, shuffled, item)
+        if shape.texts:
+            user, items = _texts(user, items["item"])
+        writer.write(_column(shape.users, user, names), items)
 
     everything: list[tuple[Any, Any]] = []
     for first in range(0, users, BLOCK):
@@ -158,6 +164,20 @@ def _items(size: str, shape: Shape, shuffled: Any, item: Any) -> dict[str, Any]:
         return {"item": words}
     short = pa.array([f"land{k}" for k in range(40)]).take(pa.array(codes % 40))
     return {"land": short, "item": words}
+
+
+def _texts(user: Any, words: Any) -> tuple[Any, dict[str, Any]]:
+    """Some words of one user after the other as one text."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first = np.flatnonzero(np.diff(user, prepend=-1))
+    place = np.arange(len(user)) - np.repeat(first, np.diff(first, append=len(user)))
+    starts = np.flatnonzero(place % WORDS_OF_A_TEXT == 0)
+    ends = np.append(starts, len(user))
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), words)
+    return user[starts], {"text": pc.binary_join(lists, " ")}
 
 
 class _Writer:

@@ -85,7 +85,7 @@ def _speed() -> str:
     found = [json.loads(path.read_text("utf-8")) for path in speed.RESULTS.glob("speed-*.json")]
     found.sort(key=lambda result: (result["format"] != "parquet", result["rows"]))
     parts = ["# Speed", "", speed.EXPLANATION]
-    for name in ("S", "M", "L"):
+    for name in ("S", "M", "L", "XL"):
         if (path := speed.RESULTS / f"shapes-{name}.json").exists():
             result = json.loads(path.read_text("utf-8"))
             parts += ["", speed.table_of_shapes(result, heading="## "), "", _measured(result)]
