@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions.cells import UUIDS, kind_of, merged, parse, result_type, spell
 from dpsu.contributions.id_columns import Column, Lose
+from dpsu.contributions.id_tables import IntegerIds
 from dpsu.contributions.id_types import TEXT_TYPE
 from dpsu.contributions.ids import (
     INTEGERS,
@@ -178,18 +179,28 @@ def _joined(
     codes: NDArray[np.int32], texts: pa.Array, more: NDArray[np.int32], others: pa.Array
 ) -> tuple[NDArray[np.int32], pa.Array]:
     """Texts of two columns joined by tabs, once for each distinct pair of them."""
-    present = (codes >= 0) & (more >= 0)
-    pairs = codes[present].astype(np.int64) * max(len(others), 1) + more[present]
-    encoded = integers(pairs).dictionary_encode()
-    first, second = np.divmod(numbers(encoded.dictionary, np.int64), max(len(others), 1))
+    present = None
+    if min(codes.min(initial=0), more.min(initial=0)) < 0:
+        present = (codes >= 0) & (more >= 0)
+        codes, more = codes[present], more[present]
+    pairs = codes.astype(np.int64)
+    pairs *= max(len(others), 1)
+    pairs += more
+    table, places = IntegerIds(), np.empty(len(pairs), np.int32)
+    table.intern(integers(pairs), places)
+    distinct = numbers(table.take_ids(), np.int64)
+    table.renumber(places)
+    first, second = np.divmod(distinct, max(len(others), 1))
     joined = pc.binary_join_element_wise(
         texts.take(integers(first)),
         others.take(integers(second)),
         pa.scalar(TAB, pa.large_string()),
     )
-    places = np.full(len(codes), -1, np.int32)
-    places[present] = numbers(encoded.indices, np.int32)
-    return places, joined
+    if present is None:
+        return places, joined
+    with_gaps = np.full(len(present), -1, np.int32)
+    with_gaps[present] = places
+    return with_gaps, joined
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
