@@ -50,14 +50,18 @@ def proposal(word: Any, polynomials: NDArray[np.float64]) -> float:
 
 @njit(cache=True, error_model="numpy")
 def lies_between_edges(word: Any, cell: float, scale: float) -> bool:
-    """Whether all reals that begin with a word below 2^63 surely lie in a cell."""
+    """Whether all reals that begin with a word below 2^63 surely lie in a cell.
+
+    Those that begin with 0 have no quantile that they all exceed, so that no cell holds them all.
+    """
     low = 0.5 * math.erfc(-((cell - 0.5) / scale) / math.sqrt(2.0))
     high = 0.5 * math.erfc(-((cell + 0.5) / scale) / math.sqrt(2.0))
     unit = 2.0**-64
     return (
-        low * (1.0 + EDGE_ERROR) <= float(word) * unit
+        word > 0
+        and low * (1.0 + EDGE_ERROR) <= float(word) * unit
         and (float(word) + 1.0) * unit <= high * (1.0 - EDGE_ERROR)
-    )  # fmt: skip
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
