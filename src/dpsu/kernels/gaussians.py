@@ -1,8 +1,13 @@
-"""Normal variables rounded to integers, from uniform words, and whether each is proved."""
+"""Normal variables rounded to integers, from uniform words, and whether each is proved.
+
+`quantiles.npy` is made by tools/quantile_table.py.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,44 +19,76 @@ WORDS = 4
 # Proved in docs/proofs/noise.md: relative error of a tail of the normal distribution at the edge of
 # a cell, as it is computed below.
 EDGE_ERROR = 2.0**-42
-# Proved there, too: a proposed normal variable is off by less than this, if its word is at least so
-# large and the last step that led to it at most so long.
+# Proved there, too: a proposed normal variable is off by less than half of this, if its word is at
+# least so large.
 PROPOSAL_ERROR = 2.0**-40
 LEAST_WORD = 2**44
-LONGEST_STEP = 2.0**-20
+# A word as a double is 2^e (1 + j/8 + t/2^52), and has row 8 e + j of the table: a polynomial in t,
+# which are so many bits.
+LOCAL_BITS = 49
+# What the bits above them are for the least double that has a row, which is 1.
+FIRST_ROW = 1023 << (52 - LOCAL_BITS)
+
+
+@cache
+def quantiles() -> NDArray[np.float64]:
+    """Polynomials of the normal quantile, one in each row, the constant first; read once."""
+    stored = np.load(Path(__file__).with_name("quantiles.npy"), allow_pickle=False)
+    return np.ascontiguousarray(stored, np.float64)
+
+
+# A product and a sum may be rounded together: the proof holds with all roundings, or with fewer.
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def proposal(word: Any, polynomials: NDArray[np.float64]) -> float:
+    """About the z with ``P[Z < z] = word / 2^64``, for words below 2^63; 0 is taken for 1."""
+    bits = np.float64(np.int64(word | np.uint64(1))).view(np.uint64)
+    c = polynomials[(bits >> np.uint64(LOCAL_BITS)) - np.uint64(FIRST_ROW)]
+    t = float(np.int64(bits & np.uint64((1 << LOCAL_BITS) - 1)))
+    z = ((((((c[7] * t + c[6]) * t + c[5]) * t + c[4]) * t + c[3]) * t + c[2]) * t + c[1]) * t
+    return float(z + c[0])
 
 
 @njit(cache=True, error_model="numpy")
-def lower_quantile(p: float) -> float:
-    """The z with P[Z < z] = p, for 0 < p <= 1/2, good to about nine digits (Acklam).
+def lies_between_edges(word: Any, cell: float, scale: float) -> bool:
+    """Whether all reals that begin with a word below 2^63 surely lie in a cell.
 
-    It only proposes a cell; the proof that accepts a cell does not rely on it.
+    Those that begin with 0 have no quantile that they all exceed, so that no cell holds them all.
     """
-    if p < 0.02425:
-        q = math.sqrt(-2.0 * math.log(p))
-        top = (
-            (((-7.784894002430293e-03 * q - 3.223964580411365e-01) * q - 2.400758277161838) * q
-             - 2.549732539343734) * q + 4.374664141464968
-        ) * q + 2.938163982698783  # fmt: skip
-        low = (
-            ((7.784695709041462e-03 * q + 3.224671290700398e-01) * q + 2.445134137142996) * q
-            + 3.754408661907416
-        ) * q + 1.0
-        return top / low
-    q = p - 0.5
-    r = q * q
-    top = (
-        ((((-3.969683028665376e01 * r + 2.209460984245205e02) * r - 2.759285104469687e02) * r
-          + 1.383577518672690e02) * r - 3.066479806614716e01) * r + 2.506628277459239
-    ) * q  # fmt: skip
-    low = (
-        (((-5.447609879822406e01 * r + 1.615858368580409e02) * r - 1.556989798598866e02) * r
-         + 6.680131188771972e01) * r - 1.328068155288572e01
-    ) * r + 1.0  # fmt: skip
-    return top / low
+    low = 0.5 * math.erfc(-((cell - 0.5) / scale) / math.sqrt(2.0))
+    high = 0.5 * math.erfc(-((cell + 0.5) / scale) / math.sqrt(2.0))
+    unit = 2.0**-64
+    return (
+        word > 0
+        and low * (1.0 + EDGE_ERROR) <= float(word) * unit
+        and (float(word) + 1.0) * unit <= high * (1.0 - EDGE_ERROR)
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _round_gaussians(
+    words: NDArray[np.uint64],
+    scale: float,
+    polynomials: NDArray[np.float64],
+    noise: NDArray[np.int64],
+    sure: NDArray[np.bool_],
+) -> None:
+    half = np.uint64(1) << np.uint64(63)
+    near = PROPOSAL_ERROR * scale
+    for k in range(len(words)):
+        word = words[k]
+        below = word < half
+        mirrored = word if below else ~word
+        at = proposal(mirrored, polynomials) * scale
+        cell = np.floor(at + 0.5)
+        inside = 0.5 - abs(at - cell)
+        if mirrored >= np.uint64(LEAST_WORD) and inside > near:
+            sure[k] = True
+        else:
+            sure[k] = lies_between_edges(mirrored, cell, scale)
+        whole = np.int64(cell)
+        noise[k] = whole if below else -whole
+
+
 def round_gaussians(
     words: NDArray[np.uint64],
     scale: float,
@@ -64,32 +101,4 @@ def round_gaussians(
     because lower tails are computed with a small relative error. A proposal well inside its cell
     proves it; near an edge of a cell, and far out, the edges themselves are compared.
     """
-    half = np.uint64(1) << np.uint64(63)
-    unit = 2.0**-64
-    for k in range(len(words)):
-        word = words[k]
-        below = word < half
-        mirrored = word if below else ~word
-        p = (float(mirrored) + 0.5) * unit
-        z = lower_quantile(p)
-        # One step of Halley's method brings the proposal to the accuracy of erfc.
-        error = 0.5 * math.erfc(-z / math.sqrt(2.0)) - p
-        step = error * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-        z -= step / (1.0 + 0.5 * z * step)
-        at = z * scale
-        cell: Any = math.floor(at + 0.5)
-        inside = 0.5 - abs(at - cell)
-        if (
-            mirrored >= np.uint64(LEAST_WORD)
-            and abs(step) <= LONGEST_STEP
-            and inside > PROPOSAL_ERROR * scale
-        ):
-            sure[k] = True
-        else:
-            low = 0.5 * math.erfc(-((cell - 0.5) / scale) / math.sqrt(2.0))
-            high = 0.5 * math.erfc(-((cell + 0.5) / scale) / math.sqrt(2.0))
-            sure[k] = low * (1.0 + EDGE_ERROR) <= float(mirrored) * unit and (
-                float(mirrored) + 1.0
-            ) * unit <= high * (1.0 - EDGE_ERROR)
-        whole = np.int64(cell)
-        noise[k] = whole if below else -whole
+    _round_gaussians(words, scale, quantiles(), noise, sure)
