@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,8 +106,9 @@ class Evidence:
         )  # fmt: skip
 
 
+@lru_cache(maxsize=16)
 def steering_tables(sieve: SieveRounds) -> Tables:
-    """Posterior mean and deviation of an item's rate, by standard error and estimate.
+    """Posterior mean and deviation of an item's rate, by standard error and estimate; made once.
 
     The prior of a rate h is proportional to 1/h between two public bounds. Made from the plan
     alone: levels of log error, lowest estimate and step of each level, means and deviations.
