@@ -36,35 +36,46 @@ Kind = tuple[Any, ...]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def kind_of(argument: Any) -> Any:
-    """What a kernel is compiled for in place of this argument; None if only numba knows."""
-    cls = type(argument)
-    if cls is np.ndarray:
-        flags = argument.flags.num
-        dtype = argument.dtype
-        layout = "C" if flags & _C else "F" if flags & _F else "A"
-        if dtype.num in _NUMBERS and dtype.isnative and flags & _ALIGNED:
-            return dtype.kind, dtype.itemsize, argument.ndim, layout, flags & _WRITABLE
-        fields = _fields(dtype)
-        if fields is None or not flags & _ALIGNED:
-            return None
-        return fields, dtype.itemsize, argument.ndim, layout, flags & _WRITABLE
-    if cls is int:
-        return _WHOLE if _LEAST <= argument <= _MOST else None
-    return _PLAIN.get(cls)
+def kind_of(arguments: tuple[Any, ...]) -> Kind:
+    """What a kernel is compiled for, one for each argument; None where only numba knows.
+
+    This runs at every call, and so all of it is in one place.
+    """
+    kind: list[Any] = []
+    for argument in arguments:
+        cls = type(argument)
+        if cls is np.ndarray:
+            flags, dtype = argument.flags.num, argument.dtype
+            number: Any = dtype.num
+            if not flags & _ALIGNED:
+                number = None
+            elif number not in _NUMBERS:
+                number = _fields(dtype)
+            elif not dtype.isnative:
+                number = None
+            if number is None:
+                kind.append(None)
+            else:
+                layout = "C" if flags & _C else "F" if flags & _F else "A"
+                kind.append((number, argument.ndim, layout, flags & _WRITABLE))
+        elif cls is int:
+            kind.append(_WHOLE if _LEAST <= argument <= _MOST else None)
+        else:
+            kind.append(_PLAIN.get(cls))
+    return tuple(kind)
 
 
 @functools.lru_cache(maxsize=64)
 def _fields(dtype: np.dtype[Any]) -> tuple[Any, ...] | None:
-    """Name, place, and type of each number in a row of several; None if that is not all."""
+    """Size of a row of several numbers, and the name, place and type of each; None for others."""
     if dtype.fields is None or dtype.isalignedstruct or dtype.hasobject:
         return None
     fields = []
     for name, (inner, *place) in dtype.fields.items():
         if inner.num not in _NUMBERS or not inner.isnative or len(place) != 1:
             return None
-        fields.append((name, place[0], inner.kind, inner.itemsize))
-    return tuple(fields)
+        fields.append((name, place[0], inner.num))
+    return dtype.itemsize, *fields
 
 
 class Instruction:
@@ -93,7 +104,7 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the machine code for arguments of this kind."""
-        kind = tuple([kind_of(argument) for argument in arguments])
+        kind = kind_of(arguments)
         known = self._known.get(kind)
         return known(*arguments) if known is not None else self._first(kind, arguments)
 
@@ -149,7 +160,11 @@ class Kernel:
             )
             function.__module__ = self.py_func.__module__
             function.__doc__ = self.py_func.__doc__
-            return compile_with(**self.options)(function)
+            try:
+                return compile_with(**self.options)(function)
+            except RuntimeError:
+                # No folder can be written in which numba would keep it: it is compiled every time.
+                return compile_with(**self.options | {"cache": False})(function)
 
 
 @overload

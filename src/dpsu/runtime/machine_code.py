@@ -11,6 +11,7 @@ Numba does the same with files of its own, and is asked whenever anything here d
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import functools
 import hashlib
@@ -26,6 +27,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+# LLVM takes a lot of addresses, and threads of other libraries do when they start: it comes first.
+import llvmlite
+import llvmlite.binding as llvm
 import numpy as np
 
 FORMAT = 1
@@ -61,6 +65,18 @@ def folders() -> list[Path]:
     beside = _PACKAGE / "kernels" / "__pycache__"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     return [beside, cache / "dpsu"]
+
+
+def kept_in() -> Path | None:
+    """The folder in which compiled code is kept from now on; None if none can be written."""
+    for folder in folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError:
+            continue
+    return None
 
 
 class Place:
@@ -121,9 +137,6 @@ def _write(folder: Path, name: str, content: bytes) -> None:
 @functools.cache
 def _machine() -> str:
     """All that code depends on beside the kernel itself."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
     version = (_numba_folder() / "_version.py").read_bytes()
     return repr(
         (
@@ -151,8 +164,6 @@ def _numba_folder() -> Path:
 
 def _packed(compiled: Any) -> bytes | None:
     """The file for what numba compiled; None if it needs what a file cannot hold."""
-    import llvmlite.binding as llvm
-
     described, environment = compiled.fndesc, compiled.environment
     constants = list(environment.consts)
     if compiled.objectmode or compiled.lifted or compiled.reload_init:
@@ -202,8 +213,6 @@ def _unpacked(stored: bytes) -> tuple[dict[str, Any], bytes]:
 
 def _linked(name: str, head: dict[str, Any], code: bytes) -> Callable[..., Any] | None:
     """A function that runs this machine code."""
-    import llvmlite.binding as llvm
-
     engine, functions = _engine()
     # LLVM ends the process if something is missing, so that it is asked first.
     if not all(llvm.address_of_symbol(needed) for needed in head["needed"]):
@@ -226,8 +235,6 @@ def _linked(name: str, head: dict[str, Any], code: bytes) -> Callable[..., Any] 
 @functools.cache
 def _engine() -> tuple[Any, Any]:
     """LLVM, told where the C functions of numba are, and the C module that makes functions."""
-    import llvmlite.binding as llvm
-
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     # What compiled code keeps pickled are classes of NumPy and errors. The C function of numba
@@ -250,8 +257,6 @@ def _engine() -> tuple[Any, Any]:
 
 def _add_symbol(name: str, address: int | None) -> None:
     """Tell LLVM where something is, unless numba has done so."""
-    import llvmlite.binding as llvm
-
     if not llvm.address_of_symbol(name):
         llvm.add_symbol(name, address)
 
@@ -273,8 +278,6 @@ _UNPICKLE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, c
 
 
 def _errors() -> Iterator[type[BaseException]]:
-    import builtins
-
     for thing in vars(builtins).values():
         if isinstance(thing, type) and issubclass(thing, BaseException):
             yield thing
