@@ -86,8 +86,8 @@ def _releases(folder: Path) -> Iterator[Callable[[], Any]]:
     yield release(parquet, "item", user="user")
     for data in (delimited, lines):
         for user in ("user", "name"):
-            for item in ("item", dpsu.Items("number", type="integer")):
-                yield release(data, item, user=user)
+            yield release(data, "item", user=user)
+            yield release(data, dpsu.Items("number", type="integer"), user=user)
     yield release(wide, "item", user="user")
     yield release(wide, "number", user="id")
     yield release(parquet, ["item", "number"], user=["user", "name"])

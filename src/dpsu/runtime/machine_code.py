@@ -63,7 +63,10 @@ def folders() -> list[Path]:
     if given:
         return [Path(given) / "dpsu"]
     beside = _PACKAGE / "kernels" / "__pycache__"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    except RuntimeError:  # nobody's home
+        return [beside]
     return [beside, cache / "dpsu"]
 
 
@@ -97,7 +100,9 @@ class Place:
                 continue
             try:
                 return _linked(self._name, *_unpacked(stored))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError):
+            except (
+                OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError
+            ):  # fmt: skip
                 # Damaged, or of another numba than it says: numba compiles, and writes it anew.
                 continue
         return None
