@@ -181,11 +181,8 @@ def _packed(compiled: Any) -> bytes | None:
     for thing in (*module.functions, *module.global_variables):
         if not thing.is_declaration:
             thing.linkage = "external" if thing.name in wanted else "internal"
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_global_dead_code_eliminate_pass()
     machine = library.codegen._tm
-    options = llvm.create_pipeline_tuning_options()
-    passes.run(module, llvm.create_pass_builder(machine, options))
+    _drop_unused(module, machine)
     things = [*module.functions, *module.global_variables]
     here = {thing.name for thing in things if not thing.is_declaration}
     if not wanted <= here:
@@ -205,6 +202,21 @@ def _packed(compiled: Any) -> bytes | None:
     code: bytes = machine.emit_object(module)
     whole = struct.pack("<Q", len(body)) + body + code
     return hashlib.sha256(whole).digest() + whole
+
+
+def _drop_unused(module: Any, machine: Any) -> None:
+    """Drop what nothing calls that is wanted: wrappers of functions that are called inside."""
+    passes: Any
+    if hasattr(llvm, "create_module_pass_manager"):
+        # Versions of llvmlite with older passes, which newer ones do not have.
+        passes = llvm.create_module_pass_manager()
+        passes.add_global_dce_pass()
+        passes.run(module)
+        return
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    options = llvm.create_pipeline_tuning_options()
+    passes.run(module, llvm.create_pass_builder(machine, options))
 
 
 def _unpacked(stored: bytes) -> tuple[dict[str, Any], bytes]:
