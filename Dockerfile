@@ -13,6 +13,8 @@ RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
 # Compiled loops are kept in the home of whoever runs them: nothing else is theirs to write.
 USER dpsu
 WORKDIR /home/dpsu
+# For processors like the one that builds this; on others they are compiled when they are needed.
+RUN dpsu warm-up
 # Without a command it shows what it does on made-up data. For data of your own:
 #   docker run --rm --volume "$PWD:/data:ro" IMAGE dpsu release /data/visits.csv ... > items.txt
 CMD ["dpsu", "demo"]

@@ -17,6 +17,7 @@ $(VENV)/.test: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.demo
+	$(BIN)/dpsu warm-up
 	$(BIN)/dpsu demo
 
 lint: $(VENV)/.test

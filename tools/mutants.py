@@ -128,7 +128,7 @@ def mutated(mutation: Mutation) -> tuple[Path, str]:
 
 def is_compiled(path: Path) -> bool:
     """Whether functions of this file are compiled, so that no cache of them may be trusted."""
-    return path.name in COMPILED_ELSEWHERE or "numba" in path.read_text(encoding="utf-8")
+    return path.name in COMPILED_ELSEWHERE or "njit" in path.read_text(encoding="utf-8")
 
 
 class Scratch:

@@ -22,7 +22,7 @@ from dpsu_command import beginning
 # One file of this folder each, which is loaded when the command is named, or listed in the help.
 COMMANDS = (
     "audit", "compare", "demo", "domains", "ledger", "mechanisms", "ngrams", "plan", "proofs",
-    "release", "series", "tokenizer",
+    "release", "series", "tokenizer", "warm-up",
 )  # fmt: skip
 
 
@@ -34,7 +34,8 @@ class _Commands(click.Group):
         # Where there is no such command, click looks for one that is near among all of them.
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
-                self.add_command(getattr(import_module(f"dpsu.cli.{name}"), f"{name}_command"))
+                file = name.replace("-", "_")
+                self.add_command(getattr(import_module(f"dpsu.cli.{file}"), f"{file}_command"))
         return super().get_command(ctx, cmd_name)
 
 

@@ -40,7 +40,7 @@ def demo_command(users: int, epsilon: float, delta: float, seed: int) -> None:
     from dpsu.plans.mechanisms.base import PAPER
     from dpsu.yields.made_up import reddit_like
 
-    runs = _mechanisms()
+    runs = mechanisms()
     table = Table(title=f"{users:,} users, epsilon {epsilon:g}, delta {delta:.3g}")
     table.add_column("mechanism")
     table.add_column("calibration")
@@ -68,7 +68,7 @@ def demo_command(users: int, epsilon: float, delta: float, seed: int) -> None:
         shown.print(table)
 
 
-def _mechanisms() -> list[Mechanism]:
+def mechanisms() -> list[Mechanism]:
     """Every mechanism as published and as ours, with 100 items per user where it needs a number."""
     from dpsu.options import options_of
     from dpsu.plans.mechanisms import MECHANISMS

@@ -13,8 +13,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpsu.runtime.kernels import njit
 
 UInt64 = NDArray[np.uint64]
 Float64 = NDArray[np.float64]

@@ -8,10 +8,10 @@ floating-point number here: a user's prices are compared with its budget in inte
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels.rounds import open_items, take_smallest
+from dpsu.runtime.kernels import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

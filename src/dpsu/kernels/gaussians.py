@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpsu.runtime.kernels import njit
 
 # How many words of 64 bits a digest has; each serves one round.
 WORDS = 4

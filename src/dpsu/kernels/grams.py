@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_bytes, hash_word
+from dpsu.runtime.kernels import njit
 
 Bytes = NDArray[np.uint8]
 Int32 = NDArray[np.int32]

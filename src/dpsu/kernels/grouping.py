@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_word
+from dpsu.runtime.kernels import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

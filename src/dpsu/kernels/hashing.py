@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels.loads import load_end, load_word
+from dpsu.runtime.kernels import njit
 from dpsu.runtime.threads import in_ranges
 
 Bytes = NDArray[np.uint8]

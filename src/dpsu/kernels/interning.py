@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_word
 from dpsu.kernels.loads import fold_product, load_end, load_word, prefetch
+from dpsu.runtime.kernels import njit
 
 Bytes = NDArray[np.uint8]
 Int32 = NDArray[np.int32]

@@ -9,10 +9,8 @@ import sys
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from dpsu.runtime.kernels import Instruction, njit
 
 if sys.byteorder != "little":
     raise ImportError("dpsu reads eight bytes at once, the lowest first; this machine does not")
@@ -23,6 +21,8 @@ def _load_word(context: Any, data: Any, at: Any) -> Any:
 
     There is no check of the position: the caller knows that at least eight bytes follow it.
     """
+    from llvmlite import ir
+    from numba import types
 
     def read(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, values[0])
@@ -34,6 +34,9 @@ def _load_word(context: Any, data: Any, at: Any) -> Any:
 
 def _prefetch(context: Any, array: Any, at: Any) -> Any:
     """Begin to load the cache line of ``array[at]``, without waiting for it."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
 
     def begin(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         held = context.make_array(signature.args[0])(context, builder, values[0])
@@ -52,6 +55,8 @@ def _prefetch(context: Any, array: Any, at: Any) -> Any:
 
 def _fold_product(context: Any, one: Any, other: Any) -> Any:
     """Both halves of the product of two words, of 128 bits, combined by exclusive or."""
+    from llvmlite import ir
+    from numba import types
 
     def multiply(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         long = ir.IntType(128)
@@ -63,9 +68,9 @@ def _fold_product(context: Any, one: Any, other: Any) -> Any:
 
 
 # In compiled code these take no context.
-load_word: Any = intrinsic(_load_word)
-prefetch: Any = intrinsic(_prefetch)
-fold_product: Any = intrinsic(_fold_product)
+load_word: Any = Instruction(_load_word)
+prefetch: Any = Instruction(_prefetch)
+fold_product: Any = Instruction(_fold_product)
 
 
 @njit(cache=True, inline="always")

@@ -13,11 +13,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_word
 from dpsu.kernels.loads import prefetch
+from dpsu.runtime.kernels import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpsu.runtime.kernels import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

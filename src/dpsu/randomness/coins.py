@@ -14,7 +14,6 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids
@@ -22,6 +21,7 @@ from dpsu.kernels.hashing import digests
 from dpsu.privacy import curves
 from dpsu.privacy.curves import FORMULA_ERROR, ReleaseCurve
 from dpsu.randomness.keys import Key, prefix
+from dpsu.runtime.kernels import njit
 
 PURPOSE = "coin"
 TABLE_PURPOSE = "coin of a table"

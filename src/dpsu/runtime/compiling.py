@@ -5,31 +5,43 @@ To compile takes long, once; all later runs load what was compiled.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from numba.core import event
-from numba.np import linalg
+_REPORTS: list[Callable[[], None]] = []
 
 
-class _Listener(event.Listener):
-    def __init__(self, report: Callable[[], None]) -> None:
-        self._report = report
-
-    def on_start(self, event: Any) -> None:
-        self._report()
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-def when_compiling(report: Callable[[], None]) -> AbstractContextManager[None]:
+@contextmanager
+def when_compiling(report: Callable[[], None]) -> Iterator[None]:
     """Call `report` whenever a kernel has to be compiled, because no earlier run cached it."""
-    return event.install_listener("numba:compile", _Listener(report))
+    _REPORTS.append(report)
+    try:
+        yield
+    finally:
+        _REPORTS.remove(report)
+
+
+@functools.cache
+def load_numba() -> None:
+    """Import numba, and hear when it compiles."""
+    load_numba_without_scipy()
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, event: Any) -> None:
+            for report in list(_REPORTS):
+                report()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    register: Any = event.register
+    register("numba:compile", Listener())
 
 
 def load_numba_without_scipy() -> None:
@@ -41,6 +53,8 @@ def load_numba_without_scipy() -> None:
     """
     if "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
         return
+    from numba.np import linalg
+
     try:
         ensure_blas = linalg.ensure_blas
     except AttributeError:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
+
+from dpsu.runtime.kernels import njit
 
 REDDIT_USERS = 223_388
 

@@ -69,7 +69,7 @@ assertions.check_audit(toy.Toy())
 ALL_OF_THEM = """
 import toy
 import dpsu
-from dpsu.cli.demo import _mechanisms
+from dpsu.cli.demo import mechanisms
 
 plan = dpsu.plan(epsilon=2, delta=1e-3)
 seen = dpsu.forecast(plan, users=200, items_per_user=3, vocabulary=100)
@@ -77,7 +77,7 @@ assert "toy" in {point.mechanism for point in seen.by_mechanism}
 rows = [(user, item) for user in range(50) for item in range(3)]
 compared = dpsu.compare(rows, epsilon=2, delta=1e-3, runs=1)
 assert "toy" in {row.mechanism for row in compared.rows}
-assert toy.Toy() in _mechanisms()
+assert toy.Toy() in mechanisms()
 """
 REFERENCE = """
 import toy
@@ -152,7 +152,7 @@ def test_the_reference_has_its_page(toy: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_keeps_the_contract_of_all_mechanisms(toy: Path) -> None:
+def test_it_keeps_the_contract_of_allmechanisms(toy: Path) -> None:
     """Data in every form, plans in files, the shell, reports and a charge in a ledger."""
     said(toy, CONTRACT, str(toy))
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from numba import njit
 
 import dpsu
 from dpsu.contributions.ids import Ids, integers
@@ -36,6 +35,7 @@ from dpsu.rounds.bits import (
     nearest_cap,
     open_noise,
 )
+from dpsu.runtime.kernels import njit
 from tests.support import plain_bits, sieve_probes
 
 KEY = Key.from_insecure_seed(5)

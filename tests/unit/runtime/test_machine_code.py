@@ -1,0 +1,188 @@
+"""Machine code that is stored: it is what numba compiles, and used only where it fits."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsu.runtime import kernels, machine_code
+from dpsu.runtime.kernels import Instruction, Kernel, kind_of, njit
+
+pytestmark = pytest.mark.skipif(not machine_code.usable(), reason="numba keeps its own files here")
+
+FACTOR = 3
+RECORD = np.dtype([("a", np.float64), ("b", np.int32)])
+
+MODULE = """
+import sys
+import numpy as np
+from dpsu.runtime.kernels import njit
+
+FACTOR = 3
+
+@njit(cache=True)
+def scaled(value):
+    return FACTOR * value
+
+@njit(cache=True, nogil=True)
+def several(numbers, rows, flag, most, room):
+    made = np.empty(max(len(numbers), room), np.int64)
+    for i in range(len(numbers)):
+        if numbers[i] > most:
+            raise ValueError("too large")
+        made[i] = scaled(numbers[i])
+        rows[i]["b"] += 1
+    return made, made.sum(), not flag
+
+numbers = np.arange(4)
+rows = np.zeros(4, np.dtype([("a", np.float64), ("b", np.int32)]))
+made, total, other = several(numbers, rows, True, 10, 0)
+print(made.tolist(), made.dtype, total, other, rows["b"].tolist(), "numba" in sys.modules)
+try:
+    several(numbers, rows, True, 1, 0)
+except ValueError as error:
+    print(error, "numba" in sys.modules)
+try:
+    several(numbers, rows, True, 10, 2**59)
+except MemoryError:
+    print("no memory", "numba" in sys.modules)
+"""
+RESULT = "[0, 3, 6, 9] int64 18 False [1, 1, 1, 1]"
+
+
+def run(folder: Path, code: str = MODULE, **settings: str) -> list[str]:
+    """The lines that a new process prints that keeps machine code in this folder."""
+    script = folder / "kernels_of_a_test.py"
+    script.write_text(code, encoding="utf-8")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "kept"), **settings}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True, check=True, text=True, timeout=600, env=environment,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def stored(folder: Path) -> list[Path]:
+    return sorted((folder / "kept" / "dpsu").glob("*.code"))
+
+
+def test_the_next_process_does_the_same_without_numba(tmp_path: Path) -> None:
+    for numba in (True, False):
+        assert run(tmp_path) == [f"{RESULT} {numba}", f"too large {numba}", f"no memory {numba}"]
+
+
+def test_a_changed_constant_or_callee_is_compiled_again(tmp_path: Path) -> None:
+    run(tmp_path)
+    other = MODULE.replace("FACTOR = 3", "FACTOR = 5")
+    assert run(tmp_path, other)[0].startswith("[0, 5, 10, 15]")
+    other = MODULE.replace("FACTOR * value", "FACTOR + value")
+    assert run(tmp_path, other)[0].startswith("[3, 4, 5, 6]")
+
+
+def test_code_that_was_replaced_is_removed(tmp_path: Path) -> None:
+    run(tmp_path)
+    before = stored(tmp_path)
+    run(tmp_path, MODULE.replace("FACTOR = 3", "FACTOR = 5"))
+    after = stored(tmp_path)
+    assert len(before) == len(after)
+    assert not set(before) & set(after)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-7], lambda b: b"", lambda b: b[:40] + b"x" + b[41:]]
+)
+def test_a_damaged_file_is_not_run(tmp_path: Path, damage: Any) -> None:
+    run(tmp_path)
+    for path in stored(tmp_path):
+        path.write_bytes(damage(path.read_bytes()))
+    assert run(tmp_path)[0] == f"{RESULT} True"
+    assert run(tmp_path)[0] == f"{RESULT} False"
+
+
+def test_settings_of_numba_are_heeded(tmp_path: Path) -> None:
+    run(tmp_path)
+    assert run(tmp_path, NUMBA_DISABLE_JIT="1")[0] == f"{RESULT} True"
+    assert run(tmp_path, NUMBA_NUM_THREADS="1")[0] == f"{RESULT} False"
+
+
+def test_what_cannot_be_written_is_compiled_every_time(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("not a folder")
+    assert run(tmp_path)[0] == f"{RESULT} True"
+
+
+def test_code_of_another_processor_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = machine_code.Place("m", "f", "kind", "code")
+    monkeypatch.setattr(machine_code, "_machine", lambda: "another one")
+    assert machine_code.Place("m", "f", "kind", "code")._file != place._file
+
+
+def test_missing_functions_are_noticed_before_llvm_ends_the_process() -> None:
+    head = {"needed": ["no such function"], "constants": [], "wrapper": "", "environment": ""}
+    assert machine_code._linked("f", head, b"") is None
+
+
+def test_kinds_are_what_numba_tells_apart() -> None:
+    numba = pytest.importorskip("numba")
+    rows = np.zeros(3, RECORD)
+    fixed = np.arange(3)
+    fixed.flags.writeable = False
+    arguments = [
+        1, -1, True, 1.0, np.uint64(1), np.int64(1), np.uint8(1), np.float64(2.0), np.bool_(True), fixed,
+        np.arange(3), np.arange(6)[::2], np.zeros((2, 2)), np.zeros((2, 2)).T, np.zeros((4, 4))[::2, ::2],
+        np.arange(3, dtype=np.int32), np.arange(3, dtype=np.uint64), np.zeros(3, bool), rows,
+        np.zeros(3, np.dtype([("b", np.float64), ("a", np.int32)])), np.zeros(3, np.float32),
+    ]  # fmt: skip
+    kinds = [kind_of((argument,))[0] for argument in arguments]
+    types = [numba.typeof(argument) for argument in arguments]
+    assert None not in kinds
+    for one, (kind, type_) in enumerate(zip(kinds, types, strict=True)):
+        for other in range(one):
+            assert (kinds[other] == kind) == (types[other] == type_), (one, other)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        2**63, "a", None, (1, 2), np.arange(3, dtype=">i8"), np.array(["a"]), np.array([None]), np.float32(1),
+        np.zeros(9, np.uint8)[1:].view(np.int64), np.zeros(2, np.dtype([("a", ">i8")])),
+        np.zeros(2, np.dtype([("a", "i8", 2)])), np.ma.zeros(2), [1],
+    ],
+)  # fmt: skip
+def test_other_arguments_are_left_to_numba(argument: Any) -> None:
+    assert kind_of((argument,)) == (None,)
+
+
+def test_values_that_cannot_be_told_apart_are_not_kept() -> None:
+    namespace: dict[str, Any] = {"table": [1, 2]}
+    exec("def f(x):\n    return table[x]\n", namespace)
+    assert kernels._fingerprint(Kernel(namespace["f"], {})) is None
+
+
+def test_fingerprints_see_what_instructions_do() -> None:
+    def made(text: str) -> str | None:
+        namespace: dict[str, Any] = {}
+        exec(f"def g(context):\n    return {text}\ndef f(x):\n    return g(x)\n", namespace)
+        namespace["g"] = Instruction(namespace["g"])
+        return kernels._fingerprint(Kernel(namespace["f"], {}))
+
+    assert made("1") != made("2")
+    assert made("1") == made("1")
+
+
+@njit(cache=True)
+def _kernel_of_this_file(x: int) -> int:
+    return FACTOR * x
+
+
+def test_kernels_are_pickled_by_name() -> None:
+    from dpsu.kernels.weights import count
+
+    assert pickle.loads(pickle.dumps(count)) is count
+    assert _kernel_of_this_file(2) == 6
