@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsu.kernels.elementary import falling_exponential, logarithm
 from dpsu.kernels.hashing import hash_word
 from dpsu.kernels.loads import prefetch
 from dpsu.runtime.kernels import njit
@@ -36,6 +37,9 @@ MOST_CAPS = 1 << 10
 # What is known of an item is asked for so many pairs before it is needed: where the pairs of a user
 # end is not foreseen, so that the processor itself does not look that far.
 AHEAD = 32
+# Attention is computed for so many items at a time: what is known of them between two steps stays
+# near the processor.
+BLOCK = 512
 # What a round knows of an item and what users give to it, side by side: one access of memory is for
 # both.
 OF_ITEM = np.dtype([("attention", np.float64), ("weight", np.int64)])
@@ -309,11 +313,67 @@ def mark_present(start: Int64, stop: Int64, items: Int32, present: NDArray[np.bo
             present[items[j]] = True
 
 
-@njit(cache=True)
-def _between(table: Float64, level: int, place: float) -> Any:
-    at = min(max(int(place), 0), table.shape[1] - 2)
-    part = min(max(place - at, 0.0), 1.0)
-    return (1.0 - part) * table[level, at] + part * table[level, at + 1]
+@njit(cache=True, error_model="numpy")
+def _expect_rates(
+    signal: Float64,
+    precision: Float64,
+    levels: Float64,
+    lowest: Float64,
+    per_step: Float64,
+    means: Float64,
+    deviations: Float64,
+    within: Float64,
+    cells: Int32,
+    mean: Float64,
+    deviation: Float64,
+) -> None:
+    """Read posterior mean and deviation of the rates of a block of items from tables.
+
+    One row of a table is for one level of log standard error, one column for one estimate; between
+    two of them values are interpolated. `within` and `cells` are room for what one loop leaves to
+    the next.
+    """
+    per_level = 1.0 / (levels[1] - levels[0])
+    first_level, last_level = levels[0], len(levels) - 1.000001
+    width = np.int32(means.shape[1])
+    last_column, last_cell = width - 1.0, np.int32(width - 2)
+    flat_means, flat_deviations = means.ravel(), deviations.ravel()
+    part, lower, upper = within[0], within[1], within[2]
+    level, lower_cell, upper_cell = cells[0], cells[1], cells[2]
+    one = np.uint64(1)
+    # In several loops: those without addresses that depend on an item are vectorized. `max` returns
+    # its first argument if the second is not a number, so that every address is in its table.
+    for i in range(len(signal)):
+        error = -0.5 * logarithm(precision[i])
+        place = min(last_level, max(0.0, (error - first_level) * per_level))
+        row = np.int32(place)
+        level[i] = row
+        part[i] = place - row
+        # The estimate, until the last loop.
+        mean[i] = signal[i] / precision[i]
+    for i in range(len(signal)):
+        q = np.uint64(level[i])
+        lower[i] = (mean[i] - lowest[q]) * per_step[q]
+        upper[i] = (mean[i] - lowest[q + one]) * per_step[q + one]
+    for i in range(len(signal)):
+        start = level[i] * width
+        place = min(last_column, max(0.0, lower[i]))
+        column = min(last_cell, np.int32(place))
+        lower[i] = place - column
+        lower_cell[i] = start + column
+        place = min(last_column, max(0.0, upper[i]))
+        column = min(last_cell, np.int32(place))
+        upper[i] = place - column
+        upper_cell[i] = start + width + column
+    for i in range(len(signal)):
+        at, p = np.uint64(lower_cell[i]), lower[i]
+        low_mean = flat_means[at] + p * (flat_means[at + one] - flat_means[at])
+        low_deviation = flat_deviations[at] + p * (flat_deviations[at + one] - flat_deviations[at])
+        at, p = np.uint64(upper_cell[i]), upper[i]
+        high_mean = flat_means[at] + p * (flat_means[at + one] - flat_means[at])
+        high_deviation = flat_deviations[at] + p * (flat_deviations[at + one] - flat_deviations[at])
+        mean[i] = low_mean + part[i] * (high_mean - low_mean)
+        deviation[i] = low_deviation + part[i] * (high_deviation - low_deviation)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -350,38 +410,33 @@ def steer(
     it by which an item that seems sure may still fall short. Items of a rate of `common` or more
     get at least the part of their rate that they need for the boundary and `margin` besides.
     """
-    spacing = levels[1] - levels[0]
-    for i in range(first, last):
-        if released[i]:
-            attention[i] = 0.0
-            continue
-        error = 0.5 * -math.log(precision[i])
-        estimate = signal[i] / precision[i]
-        place = min(max((error - levels[0]) / spacing, 0.0), len(levels) - 1.000001)
-        level = int(place)
-        part = place - level
-        mean, deviation = 0.0, 0.0
-        for side in range(2):
-            q = level + side
-            share = part if side == 1 else 1.0 - part
-            at = (estimate - lowest[q]) / step[q]
-            mean += share * _between(means, q, at)
-            deviation += share * _between(deviations, q, at)
-        d = last_boundary - total[i] - gain * remaining * mean
-        spread = gain * remaining * deviation
-        v = sigma * sigma * remaining + spread * spread + extra * extra
-        kappa = open_above
-        if d <= 0.0:
-            kappa = open_below
-            short = doubt * gain * remaining * mean
-            v += short * short
-        found = math.exp(-kappa * d * d / (2.0 * v))
-        if mean >= common:
+    per_step = 1.0 / step
+    within, cells = np.empty((3, BLOCK)), np.empty((3, BLOCK), np.int32)
+    mean, deviation = np.empty(BLOCK), np.empty(BLOCK)
+    reach = gain * remaining
+    variance = sigma * sigma * remaining + extra * extra
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        _expect_rates(
+            signal[begin:end], precision[begin:end], levels, lowest, per_step, means, deviations,
+            within, cells, mean, deviation,
+        )  # fmt: skip
+        so_far, gone, found = total[begin:end], released[begin:end], attention[begin:end]
+        for i in range(end - begin):
+            missing = last_boundary - so_far[i]
+            expected = reach * mean[i]
+            d = missing - expected
+            spread = reach * deviation[i]
+            short = doubt * expected
+            seems_sure = d <= 0.0
+            kappa = open_below if seems_sure else open_above
+            v = variance + spread * spread + (short * short if seems_sure else 0.0)
+            g = falling_exponential(kappa * d * d / (2.0 * v))
             # An item that waits for others is late if what is left is just what it needs.
-            needed = last_boundary - total[i] + margin
-            found = max(found, min(1.0, needed / (gain * remaining * mean)))
-        # Never zero: that means that an item is released.
-        attention[i] = max(found, 1e-300)
+            needed = min(1.0, (missing + margin) / expected)
+            g = max(g, needed if mean[i] >= common else 0.0)
+            # Never zero: that means that an item is released.
+            found[i] = 0.0 if gone[i] else max(1e-300, g)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

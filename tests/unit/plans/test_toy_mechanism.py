@@ -152,7 +152,7 @@ def test_the_reference_has_its_page(toy: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_keeps_the_contract_of_allmechanisms(toy: Path) -> None:
+def test_it_keeps_the_contract_of_all_mechanisms(toy: Path) -> None:
     """Data in every form, plans in files, the shell, reports and a charge in a ledger."""
     said(toy, CONTRACT, str(toy))
 
