@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.typing import NDArray
 
 from dpsu.kernels import rounds as kernels
 from dpsu.rounds.evidence import Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds, design_sieve
+from dpsu.runtime.kernels import njit
 
 Floats = NDArray[np.float64]
 
@@ -178,13 +178,14 @@ def test_attention_has_the_same_bits_in_python_and_in_blocks_of_any_size(
     constants, tables = constants_of(sieve, 0.3, True), steering_tables(sieve)
     past = made_up(700, sieve.last_boundary)
     whole = steered(past, constants, tables)
-    source = kernels.steer.py_func
+    source = cast(Any, kernels.steer).py_func
     for size in (1, 7):
         monkeypatch.setattr(kernels, "BLOCK", size)
         compiled = njit(error_model="numpy")(source)
         assert steered(past, constants, tables, kernel=compiled).tolist() == whole.tolist()
     # Where every operation is rounded on its own.
-    monkeypatch.setattr(kernels, "_expect_rates", kernels._expect_rates.py_func)
+    plain = cast(Any, kernels._expect_rates).py_func
+    monkeypatch.setattr(kernels, "_expect_rates", plain)
     assert steered(past, constants, tables, kernel=source).tolist() == whole.tolist()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ def test_a_cap_is_looked_up_once_for_all_users_of_a_class_and_size(
         looked_up.append(limit)
         return largest_cap(caps, crossing, limit)
 
-    plain = kernels.attend.py_func
+    plain = cast(Any, kernels.attend).py_func
     monkeypatch.setitem(plain.__globals__, "largest_cap", watched)
     asked: list[int] = []
     monkeypatch.setitem(plain.__globals__, "prefetch", lambda table, at: asked.append(at))
@@ -68,7 +68,7 @@ def test_short_strings_are_hashed_many_at_a_time(
     strings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    plain = hashing._digests.py_func
+    plain = cast(Any, hashing._digests).py_func
     monkeypatch.setitem(
         plain.__globals__, "_finish_lanes", lambda *given: calls.append(given[2].shape[1])
     )
