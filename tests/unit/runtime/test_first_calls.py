@@ -110,7 +110,9 @@ def calls_of(mechanism: dpsu.Sieve, rows: Path) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        dpsu.release(rows, epsilon=1, delta=1e-5, mechanism=mechanism)
+        # A fixed key: now and then noise is so near a boundary that it takes more digits, and these
+        # take thousands of calls.
+        dpsu.release(rows, epsilon=1, delta=1e-5, mechanism=mechanism, insecure_seed=1)
     finally:
         sys.setprofile(before)
     return calls
