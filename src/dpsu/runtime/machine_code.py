@@ -20,6 +20,8 @@ import importlib.util
 import json
 import os
 import pickle
+import platform
+import re
 import struct
 import sys
 import tempfile
@@ -36,6 +38,9 @@ FORMAT = 1
 # Settings of numba that change nothing in what is compiled.
 _HARMLESS = frozenset({"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER"})
 _PACKAGE = Path(__file__).resolve().parent.parent
+# Versions of numba with which it was tried. What is used of numba is not meant for others: a newer
+# one keeps its own files, until it was tried.
+_OLDEST, _NEWEST = (0, 60), (0, 68)
 # The C modules in which numba keeps what compiled code calls, and how the compiler spells it.
 _C_MODULES = (
     ("_helperlib", "numba_"),
@@ -49,11 +54,13 @@ def usable() -> bool:
     """Whether code may be stored here: where it was tried, and with numba as it is by itself."""
     settings = {name for name in os.environ if name.startswith("NUMBA_")}
     return (
-        sys.platform in ("linux", "darwin")
+        sys.platform == "linux"
+        and platform.machine() == "x86_64"
         and sys.maxsize > 2**32
         and sys.implementation.name == "cpython"
         and settings <= _HARMLESS
         and not Path(".numba_config.yaml").exists()
+        and _OLDEST <= _numba_version() <= _NEWEST
     )
 
 
@@ -142,7 +149,7 @@ def _write(folder: Path, name: str, content: bytes) -> None:
 @functools.cache
 def _machine() -> str:
     """All that code depends on beside the kernel itself."""
-    version = (_numba_folder() / "_version.py").read_bytes()
+    version = _version_file()
     return repr(
         (
             FORMAT,
@@ -156,6 +163,19 @@ def _machine() -> str:
             sorted(llvm.get_host_cpu_features().items()),
         )
     )
+
+
+def _numba_version() -> tuple[int, int]:
+    """The first two numbers of the version of numba, which is not imported; 0 if unknown."""
+    written = re.search(rb'"version": "(\d+)\.(\d+)', _version_file())
+    return (int(written[1]), int(written[2])) if written else (0, 0)
+
+
+def _version_file() -> bytes:
+    try:
+        return (_numba_folder() / "_version.py").read_bytes()
+    except OSError:
+        return b""
 
 
 @functools.cache

@@ -186,3 +186,14 @@ def test_kernels_are_pickled_by_name() -> None:
 
     assert pickle.loads(pickle.dumps(count)) is count
     assert _kernel_of_this_file(2) == 6
+
+
+@pytest.mark.parametrize(
+    ("version", "usable"),
+    [('"version": "0.68.9"', True), ('"version": "0.69.0"', False), ("", False)],
+)
+def test_versions_of_numba_that_were_not_tried_keep_their_own_files(
+    version: str, usable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_code, "_version_file", version.encode)
+    assert machine_code.usable.__wrapped__() == usable
