@@ -39,6 +39,9 @@ TAB = "\t"
 # that normalization (NFC) leaves these as they are.
 ESCAPES = (("\\", "\\0"), (TAB, "\\1"))
 
+# So many possible pairs of cells may have a place in a table, for each row.
+PAIRS_PER_ROW = 8
+
 Typed = tuple[Column, pa.DataType]
 Cells = tuple[Column, pa.Array]
 
@@ -186,11 +189,15 @@ def _joined(
     pairs = codes.astype(np.int64)
     pairs *= max(len(others), 1)
     pairs += more
-    table, places = IntegerIds(), np.empty(len(pairs), np.int32)
-    table.intern(integers(pairs), places)
-    distinct = numbers(table.take_ids(), np.int64)
-    table.renumber(places)
-    first, second = np.divmod(distinct, max(len(others), 1))
+    if len(texts) * len(others) <= PAIRS_PER_ROW * len(pairs):
+        table, places = IntegerIds(), np.empty(len(pairs), np.int32)
+        table.intern(integers(pairs), places)
+        distinct = table.take_ids()
+    else:
+        # To clear a table of all pairs would take longer than to read the rows.
+        encoded = integers(pairs).dictionary_encode()
+        places, distinct = numbers(encoded.indices, np.int32), encoded.dictionary
+    first, second = np.divmod(numbers(distinct, np.int64), max(len(others), 1))
     joined = pc.binary_join_element_wise(
         texts.take(integers(first)),
         others.take(integers(second)),

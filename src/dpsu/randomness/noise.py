@@ -83,15 +83,22 @@ def decide(
 
 def _cell(uniform: int, bits: int, scale: float, guess: int) -> int | None:
     """The integer whose cell holds all of [uniform, uniform + 1] / 2^bits, if there is one."""
+    # Where cells are tiny, a guess may be many of them off: steps grow until they go too far.
+    too_low, too_high, step = None, None, 1
     while True:
         low, _ = _edge(guess, bits, scale)
         _, high = _edge(guess + 1, bits, scale)
         if uniform + 1 <= low:
-            guess -= 1
+            too_high = guess
         elif uniform >= high:
-            guess += 1
+            too_low = guess
         else:
             break
+        if too_low is not None and too_high is not None:
+            guess = (too_low + too_high) // 2
+        else:
+            guess += step if too_high is None else -step
+            step *= 2
     below, above = _edge(guess, bits, scale)[1], _edge(guess + 1, bits, scale)[0]
     return guess if below <= uniform and uniform + 1 <= above else None
 

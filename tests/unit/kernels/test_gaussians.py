@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -13,6 +14,8 @@ from hypothesis import strategies as some
 from tools import quantile_table
 from tools.quantile_table import DEGREE, LENGTH, PARTS, ROWS, probability
 
+import dpsu
+from dpsu.kernels import gaussians
 from dpsu.kernels.gaussians import (
     LEAST_WORD,
     PROPOSAL_ERROR,
@@ -20,6 +23,8 @@ from dpsu.kernels.gaussians import (
     quantiles,
     round_gaussians,
 )
+from dpsu.randomness import noise
+from dpsu.randomness.keys import Key
 
 HALF = 2**63
 LAST = 2**64 - 1
@@ -193,3 +198,42 @@ def test_the_farthest_words_are_never_sure() -> None:
         round_gaussians(np.array([0, LAST], np.uint64), 2.0**power, noise, sure)
         assert not sure.any()
         assert noise[0] == -noise[1]
+
+
+@pytest.mark.parametrize("change", ["halved", "a bit", "fewer rows", "cut off", "missing"])
+def test_another_table_is_refused(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = gaussians.quantiles.__wrapped__().copy()
+    if change == "halved":
+        table *= 0.5
+    elif change == "a bit":
+        table.view(np.uint64)[500, 7] ^= np.uint64(1)
+    elif change == "fewer rows":
+        table = table[:400]
+    path = tmp_path / "quantiles.npy"
+    if change != "missing":
+        np.save(path, table)
+    if change == "cut off":
+        path.write_bytes(path.read_bytes()[:1000])
+    monkeypatch.setattr(gaussians, "__file__", str(tmp_path / "gaussians.py"))
+    with pytest.raises(dpsu.DpsuError, match="install dpsu again"):
+        gaussians.quantiles.__wrapped__()
+
+
+@pytest.mark.parametrize("off", [0, 1, -1, 215, -4000, 10**6, -(10**9)])
+def test_a_guess_may_be_far_off(off: int) -> None:
+    """The cell is found in few steps wherever they begin: each is an evaluation in many digits."""
+    scale, word = 2.0**40, 0x9D3F_0123_4567_89AB
+    key = Key.from_insecure_seed(3)
+    right = noise.decide(word, scale, 0, key, 1, b"item")
+    edges, edge_of = [], noise._edge
+
+    def counted(cell: int, bits: int, scale: float) -> tuple[int, int]:
+        edges.append(cell)
+        return edge_of(cell, bits, scale)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "_edge", counted)
+        assert noise.decide(word, scale, right + off, key, 1, b"item") == right
+    assert len(edges) <= 8 * (3 + abs(off).bit_length())

@@ -495,6 +495,21 @@ def test_weights_of_a_user_stay_within_norm_and_cap() -> None:
         assert (weights <= again + 3).all() if spread > 3.0 else np.abs(weights - again).max() <= 3
 
 
+def test_items_with_next_to_no_attention_count_as_open() -> None:
+    """The cap is that of all of them: what looks hopeless is not released."""
+    n = 40
+    caps = tuple(np.linspace(0.02, 0.5, n).tolist())
+    crossing = tuple(1.0 / k for k in range(n, 0, -1))
+    limits = Limits((1.0,), (1.0,), caps, crossing)
+    for hopeless in (0, 1, 20, n - 1):
+        engine = sieve_probes.engine_of([list(range(n))], n)
+        engine.choose(n, None)
+        engine.classify((n,))
+        attention = np.where(np.arange(n) < hopeless, 1e-300, 1.0)
+        weights = engine.attend(attention, limits, 1.0, UNIT, 0)
+        assert 0 < weights.max() <= caps[0] * UNIT
+
+
 def test_users_give_together_what_each_gives_alone() -> None:
     """Caps that one user has looked up hold for users of the same class and as many open items."""
     rng = np.random.default_rng(17)
@@ -513,11 +528,13 @@ def test_users_give_together_what_each_gives_alone() -> None:
         engine = sieve_probes.engine_of(some, n)
         engine.choose(n, None)
         engine.classify((3, 10, 40, n))
-        first = engine.attend(attention, limits, 0.9, UNIT, 0)
+        # In the first round all items are open, and there are users of more than have a table.
+        all_open = engine.attend(chosen_by + 0.1, limits, 0.9, UNIT, 0)
+        few_open = engine.attend(attention, limits, 0.9, UNIT, 1)
         engine.choose(20, chosen_by)
-        return np.stack([first, engine.attend(attention, limits, 1.1, UNIT, 1)])
+        return np.stack([all_open, few_open, engine.attend(attention, limits, 1.1, UNIT, 2)])
 
-    alone = np.zeros((2, n), np.int64)
+    alone = np.zeros((3, n), np.int64)
     for number, one in enumerate(held):
         # The others are empty, so that this user keeps its id.
         alone += given([one if k == number else [] for k in range(len(held))])
