@@ -7,8 +7,9 @@
     python -m benchmarks.speed XL --engines policy-gaussian   one of them alone
     python -m benchmarks.speed M L --before TREE   with the default of an older tree beside ours
 
-Every measurement is a process of its own that does the work three times and reports the better of
-the last two (warm) beside the first (cold: page cache and loading of compiled kernels included).
+Every measurement is a process of its own that does the work three times, XL twice and XXL once, and
+reports the better of the last two (warm) beside the first (cold: page cache and loading of compiled
+kernels included).
 All of one size run in one session, one after the other, and only ratios should be read: machines
 are noisy. The baseline is `SELECT item, COUNT(DISTINCT user) FROM t GROUP BY item`, written to
 Parquet.
@@ -158,7 +159,7 @@ def measure(engine: str, path: Path) -> dict[str, float]:
         call = work(engine, path, Path(folder) / "out.parquet")
         before = _peak()
         times: list[tuple[float, float]] = []
-        for _ in range(1 if path.stem == "XXL" else 3):
+        for _ in range(_times(path.stem)):
             wall, cpu = time.perf_counter(), time.process_time()
             call()
             times.append((time.perf_counter() - wall, time.process_time() - cpu))
@@ -167,6 +168,11 @@ def measure(engine: str, path: Path) -> dict[str, float]:
         "cold_s": times[0][0], "warm_s": warm[0], "warm_cpu_s": warm[1], "peak_mb": _peak(),
         "before_mb": before,
     }  # fmt: skip
+
+
+def _times(name: str) -> int:
+    """How often the work is done: the largest sets take minutes."""
+    return 1 if name.startswith("XXL") else 2 if name.startswith("XL") else 3
 
 
 def _peak() -> float:

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import pstats
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,8 @@ import numpy as np
 
 import dpsu
 from benchmarks.speed_data import WORST, Shape, make
-from dpsu.runtime import threads
+from dpsu.runtime import machine_code, threads
+from dpsu.runtime.kernels import Kernel
 
 RESULTS = Path(__file__).resolve().parent / "results" / "phases.json"
 EXPLANATION = """\
@@ -41,12 +43,18 @@ Interning is above its floor because a table of many users is not in the cache: 
 it, however early it is asked for. A round reads every pair, and adds to sums in random order."""
 PHASES = {
     "read and decode": ("pyarrow/parquet", "inputs/"),
-    "intern": ("kernels/interning", "kernels/hexadecimal", "contributions/inter", "id_tables"),
-    "order": ("kernels/hashing", "kernels/ordering", "contributions/order"),
+    "intern": (
+        "kernels/interning",
+        "kernels/hexadecimal",
+        "kernels/loads",
+        "contributions/inter",
+        "id_tables",
+    ),
+    "order": ("hashing/hash_", "kernels/ordering", "contributions/order"),
     "group and bound": ("kernels/grouping", "contributions/grouped", "contributions/bounding"),
-    "weigh": ("kernels/weights", "policies/", "kernels/gaussians"),
+    "weigh": ("kernels/weights", "policies/"),
     "rounds": ("kernels/rounds", "rounds/", "engines/local_rounds", "kernels/bit"),
-    "coins and noise": ("randomness/",),
+    "coins and noise": ("randomness/", "kernels/gaussians", "kernels/hashing"),
 }
 REST = "everything else"
 MECHANISMS: dict[str, dict[str, Any]] = {
@@ -75,10 +83,24 @@ def profile(path: Path, options: dict[str, Any]) -> dict[str, float]:
         profiler.runcall(released)
     found = dict.fromkeys([*PHASES, REST], 0.0)
     stats: Any = pstats.Stats(profiler)
-    for (file, _, _), (_, _, own, _, _) in stats.stats.items():
-        name = file.replace("\\", "/")
+    kernels = files_of_kernels()
+    for (file, _, function), (_, _, own, _, _) in stats.stats.items():
+        place = f"{file.removesuffix('.py')}/{function}"
+        name = kernels.get(function, place).replace("\\", "/")
         phase = next((p for p, parts in PHASES.items() if any(x in name for x in parts)), REST)
         found[phase] += own
+    return found
+
+
+def files_of_kernels() -> dict[str, str]:
+    """Where the source is of what a profiler sees as machine code."""
+    found = {}
+    for module in list(sys.modules.values()):
+        for kernel in vars(module).values():
+            if isinstance(kernel, Kernel):
+                name, source = kernel.py_func.__name__, kernel.py_func.__module__
+                seen = f"<built-in method {machine_code.__name__}.{name}>"
+                found[seen] = f"{source.replace('.', '/')}/{name}"
     return found
 
 
