@@ -28,7 +28,7 @@ from dpsu.rounds.account import split_by_size
 from dpsu.rounds.bits import LIMITS, PAID, SHARES, UNITS, USUAL_ROUNDS, nearest_cap, open_noise
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import SieveRounds, design_sieve
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 SIEVE = {"rounds": 20, "max_items": 300, "scout_items": 3000}
 # What a round after sieve has of the budget.

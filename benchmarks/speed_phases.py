@@ -3,9 +3,10 @@
     python -m benchmarks.speed_phases M L     the worst shape and the usual one, table and JSON
 
 The release runs in one thread under a profiler of CPU time, which sees every call of Python;
-what a function takes itself counts for the phase of its file. A floor is what the memory alone
-needs for the bytes that a phase must read and write, at the speed at which NumPy copies in the same
-process, and for reading the time in which Polars decodes the same columns.
+what a function takes itself counts for the phase of its file, and in hashing.py for that of its
+name. A floor is what the memory alone needs for the bytes that a phase must read and write, at the
+speed at which NumPy copies in the same process, and for reading the time in which Polars decodes
+the same columns.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 import dpsu
 from benchmarks.speed_data import WORST, Shape, make
 from dpsu.runtime import machine_code, threads
-from dpsu.runtime.kernels import Kernel
+from dpsu.runtime.jit import Kernel
 
 RESULTS = Path(__file__).resolve().parent / "results" / "phases.json"
 EXPLANATION = """\
@@ -38,7 +39,9 @@ EXPLANATION = """\
 
 CPU nanoseconds per row of a release in one thread, by `python -m benchmarks.speed_phases M L`. *At
 least* is what memory alone needs for the bytes that a phase has to read and write, at the speed of
-a copy, and for reading the time in which Polars decodes the same columns. Reading is Arrow's time.
+a copy, and for reading the time in which Polars decodes the same columns. Reading is Arrow's time;
+we do not read by Polars where it is installed, since what is read, and which damage is noticed,
+must not depend on that.
 Interning is above its floor because a table of many users is not in the cache: each row waits for
 it, however early it is asked for. A round reads every pair, and adds to sums in random order."""
 PHASES = {
@@ -83,7 +86,7 @@ def profile(path: Path, options: dict[str, Any]) -> dict[str, float]:
         profiler.runcall(released)
     found = dict.fromkeys([*PHASES, REST], 0.0)
     stats: Any = pstats.Stats(profiler)
-    kernels = files_of_kernels()
+    kernels = sources_of_kernels()
     for (file, _, function), (_, _, own, _, _) in stats.stats.items():
         place = f"{file.removesuffix('.py')}/{function}"
         name = kernels.get(function, place).replace("\\", "/")
@@ -92,8 +95,8 @@ def profile(path: Path, options: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def files_of_kernels() -> dict[str, str]:
-    """Where the source is of what a profiler sees as machine code."""
+def sources_of_kernels() -> dict[str, str]:
+    """File and name of each kernel, by what a profiler calls its machine code."""
     found = {}
     for module in list(sys.modules.values()):
         for kernel in vars(module).values():

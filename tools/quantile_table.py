@@ -3,8 +3,8 @@
     python -m tools.quantile_table          write src/dpsu/kernels/quantiles.npy
     python -m tools.quantile_table --check  fail if it is not what it would be
 
-Doubles from 1 to 2^63 are cut into eighths of powers of two, and the one of a half that words next
-to 2^63 are rounded to has a row, too. In each row, a polynomial of degree 7 agrees with the
+Doubles from 1 to 2^63 are cut into eighths of powers of two; the last row is for 2^63 itself, to
+which the words just below it are rounded. In each row, a polynomial of degree 7 agrees with the
 quantile of the normal distribution in the Chebyshev nodes of its interval, up to the rounding of
 its coefficients to doubles. docs/proofs/noise.md says how far off it is.
 """
@@ -12,6 +12,7 @@ its coefficients to doubles. docs/proofs/noise.md says how far off it is.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -82,10 +83,12 @@ def main() -> None:
     """Write or check the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
-    made = table()
-    if not parser.parse_args().check:
-        np.save(TABLE, made.astype("<f8"), allow_pickle=False)
-    elif np.load(TABLE, allow_pickle=False).tobytes() != made.astype("<f8").tobytes():
+    check = parser.parse_args().check
+    made = table().astype("<f8")
+    if not check:
+        np.save(TABLE, made, allow_pickle=False)
+        print("TABLE_SHA256 in gaussians.py is to be", hashlib.sha256(made.tobytes()).hexdigest())
+    elif np.load(TABLE, allow_pickle=False).tobytes() != made.tobytes():
         print("run python -m tools.quantile_table")
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""`dpsu warm-up`: compile everything now, so that nobody waits for it later."""
+"""`dpsu warm-up`: compile what usual releases need now, so that nobody waits for it later."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def warm_up_command(quiet: bool) -> None:
     JSON lines, and of words and n-grams.
     """
     import dpsu
+    from dpsu.runtime import machine_code
     from dpsu.runtime.compiling import when_compiling
-    from dpsu.runtime.machine_code import kept_in
 
     compiled = 0
 
@@ -57,14 +57,18 @@ def warm_up_command(quiet: bool) -> None:
     made = f"{len(releases)} releases of made-up data were made"
     new = f"{compiled:,} functions were compiled" if compiled else "nothing had to be compiled"
     to_stdout(f"{made}; {new}.\n")
-    where = kept_in()
-    if where is not None:
+    where = machine_code.writable_folder()
+    if not machine_code.usable():
+        to_stdout("Numba keeps compiled code in files of its own.\n")
+    elif where is not None:
         to_stdout(f"Compiled code is kept in {where}.\n")
     else:
+        tried = " nor ".join(map(str, machine_code.folders()))
         to_stdout(
-            "Compiled code cannot be kept, so that every process compiles anew: neither the folder "
-            "of the package nor that of your caches can be written. Set NUMBA_CACHE_DIR to a "
-            "folder that can be.\n"
+            "Compiled code cannot be kept, so that every process compiles anew: "
+            f"{'neither ' if ' nor ' in tried else ''}{tried} can"
+            f"{'' if ' nor ' in tried else 'not'} be written. Set NUMBA_CACHE_DIR to a folder that "
+            "can be.\n"
         )
 
 
@@ -78,7 +82,7 @@ def _releases(folder: Path) -> Iterator[Callable[[], Any]]:
         return lambda: dpsu.release(data, item=item, epsilon=1.0, delta=1e-5, **options)
 
     parquet, delimited, lines = _made_up(folder)
-    wide = _wide(folder)
+    many_ids = _many_ids(folder)
     for mechanism in mechanisms():
         if mechanism.calibrated != PAPER:
             for item in ("item", "number"):
@@ -88,8 +92,8 @@ def _releases(folder: Path) -> Iterator[Callable[[], Any]]:
         for user in ("user", "name"):
             yield release(data, "item", user=user)
             yield release(data, dpsu.Items("number", type="integer"), user=user)
-    yield release(wide, "item", user="user")
-    yield release(wide, "number", user="id")
+    yield release(many_ids, "item", user="user")
+    yield release(many_ids, "number", user="id")
     yield release(parquet, ["item", "number"], user=["user", "name"])
     yield release(parquet, "item", user="name", counts=True)
     for ngrams in (1, 2, (1, 3)):
@@ -133,7 +137,7 @@ def _made_up(folder: Path) -> tuple[Path, Path, Path]:
     return parquet, delimited, lines
 
 
-def _wide(folder: Path) -> Path:
+def _many_ids(folder: Path) -> Path:
     """Many different ids that are far from each other: their tables grow."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -145,6 +149,6 @@ def _wide(folder: Path) -> Path:
         "item": [f"something {place}" for place in range(MANY)],
         "id": pa.array([place.to_bytes(16, "big") for place in range(MANY)], pa.uuid()),
     }
-    path = folder / "wide.parquet"
+    path = folder / "many.parquet"
     pq.write_table(pa.table(columns), path)
     return path

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.kernels.rounds import open_items, take_smallest
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

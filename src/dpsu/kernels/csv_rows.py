@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 # States of the parser: at the start of a cell, inside a cell, inside quotes, or after a quote that
 # ends the quotes unless another quote follows.

@@ -1,4 +1,4 @@
-"""Logarithm and exponential of IEEE sums, products and one quotient: loops of them are vectorized.
+"""Logarithm and exponential, made of IEEE sums, products and one quotient: these are vectorized.
 
 Those of the system's library are called for one number at a time, and differ in their last digits
 from one library to the next. These give the same bits on every machine, in a vector or alone: no
@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 FRACTION_BITS = np.uint64(52)
 FRACTION = np.uint64((1 << 52) - 1)
 # The bits of the double next to the root of 1/2: a double is a power of 2 times what lies between
 # the roots of 1/2 and of 2.
 ROOT = np.uint64(0x3FE6A09E667F3BCD)
-# What is added to powers of 2, so that they are positive: in a double, and here.
+# What is added to a power of 2 in a double, and here, so that what is shifted is positive.
 BIAS = np.uint64(1023)
 SHIFT = np.uint64(1024 << 52)
-# The bits of 2^52: a smaller whole number in the last of them makes a double that is so much
-# larger.
+# The bits of 2^52: a whole number below it, written into the last of them, is added to it.
 WHOLE = np.uint64(0x4330000000000000)
 WHOLE_SHIFT = 2.0**52 + 1024.0
 # Doubles of this size have no fraction, so that adding it rounds to a whole number.
@@ -32,8 +31,8 @@ LOG_2 = float.fromhex("0x1.62e42fefa39efp-1")
 LOG_2_HIGH = float.fromhex("0x1.62e42feep-1")
 LOG_2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 PER_LOG_2 = 1.0 / LOG_2
-# Powers beyond it would be doubles with fewer digits.
-LARGEST_POWER = 700.0
+# Up to 708, exp(-y) is a double with all of its digits.
+LARGEST_Y = 700.0
 
 
 @njit(cache=True, inline="always", error_model="numpy")
@@ -62,7 +61,7 @@ def logarithm(x: Any) -> Any:
 @njit(cache=True, inline="always", error_model="numpy")
 def falling_exponential(y: Any) -> Any:
     """``exp(-y)`` for y from 0 to 700, within 2^-51 of itself; for larger y that of 700."""
-    y = min(LARGEST_POWER, y)
+    y = min(LARGEST_Y, y)
     rounded = ROUND - y * PER_LOG_2
     power = rounded - ROUND
     r = (-y - power * LOG_2_HIGH) - power * LOG_2_LOW

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.errors import DpsuError
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 # How many words of 64 bits a digest has; each serves one round.
 WORDS = 4
@@ -32,7 +32,7 @@ LOCAL_BITS = 49
 # What the bits above them are for the least double that has a row, which is 1.
 FIRST_ROW = 1023 << (52 - LOCAL_BITS)
 # The SHA-256 of the table.
-DIGEST = "05cbff577602ae2202cca4b20291977dcf2ae0cad4b8e50ba764b4619d6f790d"
+TABLE_SHA256 = "05cbff577602ae2202cca4b20291977dcf2ae0cad4b8e50ba764b4619d6f790d"
 
 
 @cache
@@ -46,7 +46,7 @@ def quantiles() -> NDArray[np.float64]:
         table = np.ascontiguousarray(stored, np.float64)
     except (OSError, EOFError, ValueError):
         table = np.empty((0, 0))
-    if hashlib.sha256(table.tobytes()).hexdigest() != DIGEST:
+    if hashlib.sha256(table.tobytes()).hexdigest() != TABLE_SHA256:
         raise DpsuError("a file of dpsu, quantiles.npy, is missing or damaged; install dpsu again")
     return table
 
@@ -54,7 +54,10 @@ def quantiles() -> NDArray[np.float64]:
 # A product and a sum may be rounded together: the proof holds with all roundings, or with fewer.
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
 def proposal(word: Any, polynomials: NDArray[np.float64]) -> float:
-    """About the z with ``P[Z < z] = word / 2^64``, for words below 2^63; 0 is taken for 1."""
+    """About the z with ``P[Z < z] = word / 2^64``, for words below 2^63.
+
+    The last bit is set first, so that 0 is taken for 1.
+    """
     bits = np.float64(np.int64(word | np.uint64(1))).view(np.uint64)
     c = polynomials[(bits >> np.uint64(LOCAL_BITS)) - np.uint64(FIRST_ROW)]
     t = float(np.int64(bits & np.uint64((1 << LOCAL_BITS) - 1)))

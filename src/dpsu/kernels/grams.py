@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_bytes, hash_word
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Bytes = NDArray[np.uint8]
 Int32 = NDArray[np.int32]

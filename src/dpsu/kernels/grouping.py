@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_word
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

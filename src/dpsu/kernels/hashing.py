@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.kernels.loads import load_end, load_word
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 from dpsu.runtime.threads import in_ranges
 
 Bytes = NDArray[np.uint8]
@@ -42,9 +42,9 @@ _INITIAL_STATE = np.array(
     dtype=np.uint32,
 )  # fmt: skip
 
-# So many short strings are hashed at a time: enough that no instruction waits for another's result,
-# and few enough that all of their blocks stay in the nearest cache. A string is short if it fits
-# one block with padding.
+# So many short strings are hashed at a time, found by measuring: enough that no instruction waits
+# for another's result, and few enough that what is computed of them stays near the processor. A
+# string is short if it fits one block with padding.
 LANES = 128
 ONE_BLOCK = 55
 

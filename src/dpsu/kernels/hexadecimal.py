@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Bytes = NDArray[np.uint8]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpsu.kernels.hashing import hash_word
 from dpsu.kernels.loads import fold_product, load_end, load_word, prefetch
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Bytes = NDArray[np.uint8]
 Int32 = NDArray[np.int32]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Bytes = NDArray[np.uint8]
 

@@ -1,4 +1,4 @@
-"""Instructions that NumPy does not have: eight bytes from any place, a long product, a prefetch.
+"""Intrinsics that NumPy does not have: eight bytes from any place, a long product, a prefetch.
 
 A loop over bytes costs eight loads and as many checks of indices.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsu.runtime.kernels import Instruction, njit
+from dpsu.runtime.jit import Intrinsic, njit
 
 if sys.byteorder != "little":
     raise ImportError("dpsu reads eight bytes at once, the lowest first; this machine does not")
@@ -68,9 +68,9 @@ def _fold_product(context: Any, one: Any, other: Any) -> Any:
 
 
 # In compiled code these take no context.
-load_word: Any = Instruction(_load_word)
-prefetch: Any = Instruction(_prefetch)
-fold_product: Any = Instruction(_fold_product)
+load_word: Any = Intrinsic(_load_word)
+prefetch: Any = Intrinsic(_prefetch)
+fold_product: Any = Intrinsic(_fold_product)
 
 
 @njit(cache=True, inline="always")

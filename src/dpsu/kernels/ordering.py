@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 
 @njit(cache=True, nogil=True)

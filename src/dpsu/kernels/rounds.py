@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsu.kernels.elementary import falling_exponential, logarithm
 from dpsu.kernels.hashing import hash_word
 from dpsu.kernels.loads import prefetch
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -33,6 +33,7 @@ SHRINK = 1.0 - 2.0**-30
 SMALLEST_RATIO = 1e-150
 MOST_STEPS = 16
 CLOSE_ENOUGH = 1.0 + 2.0**-20
+# Caps are remembered for so many open items, which few users exceed.
 MOST_CAPS = 1 << 10
 # What is known of an item is asked for so many pairs before it is needed: where the pairs of a user
 # end is not foreseen, so that the processor itself does not look that far.
@@ -82,9 +83,9 @@ def attend(
 ) -> None:
     """Weigh items in proportion to attention, each at most the cap, within the user's norm.
 
-    Items without attention get nothing; with t others the cap is `shape` times the largest at which
-    t novel items cross with probability at most what the user's class is allowed. Weights are in
-    whole units, `unit` of them to 1, and are added to those in `of_item`.
+    Items without attention get nothing; if t have any, the cap is `shape` times the largest at
+    which t novel items cross with probability at most what the user's class is allowed. Weights are
+    in whole units, `unit` of them to 1, and are added to those in `of_item`.
     """
     longest = 0
     for u in range(first, last):
@@ -162,7 +163,10 @@ def _raised(level: Any, cap: float, norm: float, ratio: Float64, below: Float64)
 
 @njit(cache=True)
 def close_gaps(start: Int64, stop: Int64, items: Int32) -> tuple[Int64, Int64]:
-    """Move the items of all users to the front, so that no round reads what is between them."""
+    """Move the items of all users to the front, so that no round reads what is between them.
+
+    They are moved in place: `start` must rise from user to user.
+    """
     new_start, new_stop = np.empty_like(start), np.empty_like(stop)
     end: Any = 0
     for u in range(len(stop)):

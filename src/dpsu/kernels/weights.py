@@ -2,7 +2,7 @@
 
 All of them take some users in processing order (user u holds ``items[start[u]:stop[u]]``) and add
 to int64 weights in units of 2^-fraction_bits, so that more users can follow in another call. There
-is no fastmath anywhere: the proofs count rounding errors.
+is no fastmath here: the proofs count rounding errors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

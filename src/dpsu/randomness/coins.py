@@ -21,7 +21,7 @@ from dpsu.kernels.hashing import digests
 from dpsu.privacy import curves
 from dpsu.privacy.curves import FORMULA_ERROR, ReleaseCurve
 from dpsu.randomness.keys import Key, prefix
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 PURPOSE = "coin"
 TABLE_PURPOSE = "coin of a table"

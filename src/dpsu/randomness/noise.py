@@ -1,9 +1,10 @@
 """Exact Gaussian noise in whole units: a normal variable rounded to the nearest integer.
 
 Every (round, item) has one uniform U, revealed bit by bit from the keyed PRF, and the noise is the
-integer whose cell of the normal distribution U falls into. The first 64 bits are compared with
-bounds on the edges of a cell, from double arithmetic with a proved error; in the rare case that
-they do not decide, more bits are drawn and the edges are evaluated with more digits. The noise
+integer whose cell of the normal distribution U falls into. A table proposes a normal variable from
+the first 64 bits. If it lies farther from the edges of its cell than its proved error, that is the
+cell; otherwise the bits are compared with bounds on the edges. In the rare case that they do not
+decide, more bits are drawn and the edges are evaluated with more digits. The noise
 depends on the key, the round and the item alone, and exists whether or not anybody holds the item.
 """
 

@@ -6,7 +6,7 @@ code, which is what takes long to import, is not needed for it. A file is used o
 that decides what is in it is the same: the code of the kernel and of all it calls, the kinds of its
 arguments, the processor, and the versions of Python, numba, llvmlite and NumPy.
 
-Numba does the same with files of its own, and is asked whenever anything here does not fit.
+Otherwise numba compiles it anew. Where code cannot be stored like this, numba keeps its own files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# LLVM takes a lot of addresses, and threads of other libraries do when they start: it comes first.
+# LLVM reserves much of the address space, and so do threads of other libraries when they start:
+# where that is limited, it has to reserve early.
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
@@ -51,7 +52,7 @@ _C_MODULES = (
 
 @functools.cache
 def usable() -> bool:
-    """Whether code may be stored here: where it was tried, and with numba as it is by itself."""
+    """Whether this was tried here, and no setting of numba changes what is compiled."""
     settings = {name for name in os.environ if name.startswith("NUMBA_")}
     return (
         sys.platform == "linux"
@@ -77,8 +78,8 @@ def folders() -> list[Path]:
     return [beside, cache / "dpsu"]
 
 
-def kept_in() -> Path | None:
-    """The folder in which compiled code is kept from now on; None if none can be written."""
+def writable_folder() -> Path | None:
+    """The folder in which compiled code is kept, which is made if need be; None if none can be."""
     for folder in folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -92,11 +93,11 @@ def kept_in() -> Path | None:
 class Place:
     """Where the machine code of one kernel for one kind of arguments is stored."""
 
-    def __init__(self, module: str, name: str, kind: str, code: str) -> None:
+    def __init__(self, module: str, name: str, kind: str, fingerprint: str) -> None:
         self._name = name
         machine = hashlib.sha256(f"{kind}\0{_machine()}".encode()).hexdigest()[:24]
-        self._others = f"{module}.{name}-{machine}-"
-        self._file = f"{self._others}{code[:24]}.code"
+        self._any_version = f"{module}.{name}-{machine}-"
+        self._file = f"{self._any_version}{fingerprint[:24]}.code"
 
     def load(self) -> Callable[..., Any] | None:
         """The function; None if there is no file, or one that cannot be used."""
@@ -115,7 +116,10 @@ class Place:
         return None
 
     def save(self, compiled: Any) -> None:
-        """Keep what numba compiled; if that cannot be done, the next run asks numba again."""
+        """Keep what numba compiled; if that cannot be done, the next run asks numba again.
+
+        What was compiled of an older source is removed, so that folders do not grow.
+        """
         try:
             stored = _packed(compiled)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):
@@ -125,7 +129,7 @@ class Place:
         for folder in folders():
             try:
                 _write(folder, self._file, stored)
-                for path in folder.glob(f"{self._others}*"):
+                for path in folder.glob(f"{self._any_version}*"):
                     if path.name != self._file:
                         path.unlink(missing_ok=True)
             except OSError:

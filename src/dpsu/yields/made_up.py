@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 REDDIT_USERS = 223_388
 

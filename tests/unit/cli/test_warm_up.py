@@ -46,7 +46,7 @@ def test_after_it_releases_compile_nothing(tmp_path: Path) -> None:
     kept = {"NUMBA_CACHE_DIR": str(tmp_path)}
     said = command("-m", "dpsu", "warm-up", "--quiet", **kept)
     assert "functions were compiled" in said
-    assert str(tmp_path) in said
+    assert str(tmp_path) in said or not machine_code.usable()
     compiled, with_numba = command("-c", AFTERWARDS, **kept).split()
     assert int(compiled) == 0
     assert with_numba == str(not machine_code.usable())
@@ -57,5 +57,4 @@ def test_after_it_releases_compile_nothing(tmp_path: Path) -> None:
 def test_it_says_where_nothing_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = command("-m", "dpsu", "warm-up", "--quiet", NUMBA_CACHE_DIR=str(tmp_path / "file"))
-    assert "cannot be kept" in said
-    assert "NUMBA_CACHE_DIR" in said
+    assert f"anew: {tmp_path / 'file' / 'dpsu'} cannot be written. Set NUMBA_CACHE_DIR" in said

@@ -141,7 +141,7 @@ def test_blocks_of_text_are_parsed_side_by_side(
     assert met
 
 
-def test_the_bytes_of_a_block_are_copied_twice_at_most(tmp_path: Path) -> None:
+def test_a_block_takes_about_three_times_its_bytes_at_most(tmp_path: Path) -> None:
     """A block is the rest of the one before and what was read, cut where a row ends."""
     path, size = tmp_path / "rows.csv", 1 << 22
     path.write_bytes(b"a,b\n" * (size // 4))

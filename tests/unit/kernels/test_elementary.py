@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsu.kernels.elementary import LARGEST_POWER, falling_exponential, logarithm
-from dpsu.runtime.kernels import njit
+from dpsu.kernels.elementary import LARGEST_Y, falling_exponential, logarithm
+from dpsu.runtime.jit import njit
 
 Floats = NDArray[np.float64]
 WITHIN = 2.0**-51
@@ -66,11 +66,11 @@ def powers() -> Floats:
     rng = np.random.default_rng(2)
     return np.concatenate(
         [
-            [0.0, 5e-324, 1e-300, 1e-17, 2.0**-53, 1.0, 690.0, LARGEST_POWER],
+            [0.0, 5e-324, 1e-300, 1e-17, 2.0**-53, 1.0, 690.0, LARGEST_Y],
             neighbors([(k + 0.5) * math.log(2.0) for k in range(0, 1009, 16)]),
             neighbors([k * math.log(2.0) for k in range(0, 1009, 16)]),
             2.0 ** -rng.uniform(0, 60, 500),
-            rng.uniform(0, LARGEST_POWER, 3000),
+            rng.uniform(0, LARGEST_Y, 3000),
         ]
     )
 
@@ -101,7 +101,7 @@ def test_some_values_to_the_last_bit() -> None:
 
 @pytest.mark.parametrize("y", [701.0, 745.2, 1e5, 1e300, math.inf, math.nan])
 def test_what_would_be_too_small_is_as_small_as_can_be(y: float) -> None:
-    assert falling_exponential(y) == falling_exponential(LARGEST_POWER)
+    assert falling_exponential(y) == falling_exponential(LARGEST_Y)
     assert sys.float_info.min < falling_exponential(y) < 1e-300
 
 

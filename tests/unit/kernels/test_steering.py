@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpsu.kernels import rounds as kernels
 from dpsu.rounds.evidence import Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds, design_sieve
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 Floats = NDArray[np.float64]
 

@@ -35,7 +35,7 @@ from dpsu.rounds.bits import (
     nearest_cap,
     open_noise,
 )
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 from tests.support import plain_bits, sieve_probes
 
 KEY = Key.from_insecure_seed(5)

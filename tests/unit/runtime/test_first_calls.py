@@ -32,13 +32,13 @@ OTHER_COMMANDS = (
 
 FIRST_RELEASE = """
 import json, sys
-from dpsu.runtime import kernels
+from dpsu.runtime import jit
 loaded = []
-first_call = kernels.Kernel._first
+first_call = jit.Kernel._first
 def counted(self, kind, arguments):
     loaded.append(self.__name__)
     return first_call(self, kind, arguments)
-kernels.Kernel._first = counted
+jit.Kernel._first = counted
 import dpsu
 from dpsu.runtime.compiling import when_compiling
 compiled = []

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from dpsu.runtime import kernels, machine_code
-from dpsu.runtime.kernels import Instruction, Kernel, kind_of, njit
+from dpsu.runtime import jit, machine_code
+from dpsu.runtime.jit import Intrinsic, Kernel, argument_kinds, njit
 
 pytestmark = pytest.mark.skipif(not machine_code.usable(), reason="numba keeps its own files here")
 
@@ -23,7 +24,7 @@ RECORD = np.dtype([("a", np.float64), ("b", np.int32)])
 MODULE = """
 import sys
 import numpy as np
-from dpsu.runtime.kernels import njit
+from dpsu.runtime.jit import njit
 
 FACTOR = 3
 
@@ -86,6 +87,17 @@ def test_a_changed_constant_or_callee_is_compiled_again(tmp_path: Path) -> None:
     assert run(tmp_path, other)[0].startswith("[3, 4, 5, 6]")
 
 
+def test_a_changed_callee_of_another_file_is_compiled_again(tmp_path: Path) -> None:
+    """Numba's own files would not notice."""
+    callee = "from dpsu.runtime.jit import njit\n@njit(cache=True)\ndef scaled(x):\n    return {}\n"
+    first, rest = MODULE.split("FACTOR = 3\n")
+    caller = first + "from callee_of_a_test import scaled\n" + rest.split("value\n", 1)[1]
+    for body, result in (("3 * x", "[0, 3, 6, 9]"), ("7 * x", "[0, 7, 14, 21]")):
+        (tmp_path / "callee_of_a_test.py").write_text(callee.format(body), encoding="utf-8")
+        for _ in range(2):
+            assert run(tmp_path, caller)[0].startswith(result)
+
+
 def test_code_that_was_replaced_is_removed(tmp_path: Path) -> None:
     run(tmp_path)
     before = stored(tmp_path)
@@ -118,9 +130,10 @@ def test_what_cannot_be_written_is_compiled_every_time(tmp_path: Path) -> None:
 
 
 def test_code_of_another_processor_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = machine_code.Place("m", "f", "kind", "code")
-    monkeypatch.setattr(machine_code, "_machine", lambda: "another one")
-    assert machine_code.Place("m", "f", "kind", "code")._file != place._file
+    place = machine_code.Place("m", "f", "kind", "fingerprint")
+    monkeypatch.setattr(llvm, "get_host_cpu_name", lambda: "another one")
+    monkeypatch.setattr(machine_code, "_machine", machine_code._machine.__wrapped__)
+    assert machine_code.Place("m", "f", "kind", "fingerprint")._file != place._file
 
 
 def test_missing_functions_are_noticed_before_llvm_ends_the_process() -> None:
@@ -139,7 +152,7 @@ def test_kinds_are_what_numba_tells_apart() -> None:
         np.arange(3, dtype=np.int32), np.arange(3, dtype=np.uint64), np.zeros(3, bool), rows,
         np.zeros(3, np.dtype([("b", np.float64), ("a", np.int32)])), np.zeros(3, np.float32),
     ]  # fmt: skip
-    kinds = [kind_of((argument,))[0] for argument in arguments]
+    kinds = [argument_kinds((argument,))[0] for argument in arguments]
     types = [numba.typeof(argument) for argument in arguments]
     assert None not in kinds
     for one, (kind, type_) in enumerate(zip(kinds, types, strict=True)):
@@ -156,21 +169,21 @@ def test_kinds_are_what_numba_tells_apart() -> None:
     ],
 )  # fmt: skip
 def test_other_arguments_are_left_to_numba(argument: Any) -> None:
-    assert kind_of((argument,)) == (None,)
+    assert argument_kinds((argument,)) == (None,)
 
 
 def test_values_that_cannot_be_told_apart_are_not_kept() -> None:
     namespace: dict[str, Any] = {"table": [1, 2]}
     exec("def f(x):\n    return table[x]\n", namespace)
-    assert kernels._fingerprint(Kernel(namespace["f"], {})) is None
+    assert jit._fingerprint(Kernel(namespace["f"], {})) is None
 
 
 def test_fingerprints_see_what_instructions_do() -> None:
     def made(text: str) -> str | None:
         namespace: dict[str, Any] = {}
         exec(f"def g(context):\n    return {text}\ndef f(x):\n    return g(x)\n", namespace)
-        namespace["g"] = Instruction(namespace["g"])
-        return kernels._fingerprint(Kernel(namespace["f"], {}))
+        namespace["g"] = Intrinsic(namespace["g"])
+        return jit._fingerprint(Kernel(namespace["f"], {}))
 
     assert made("1") != made("2")
     assert made("1") == made("1")
@@ -185,7 +198,7 @@ def test_kernels_are_pickled_by_name() -> None:
     from dpsu.kernels.weights import count
 
     assert pickle.loads(pickle.dumps(count)) is count
-    assert _kernel_of_this_file(2) == 6
+    assert pickle.loads(pickle.dumps(_kernel_of_this_file)) is _kernel_of_this_file
 
 
 @pytest.mark.parametrize(

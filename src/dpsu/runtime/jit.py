@@ -36,10 +36,10 @@ Kind = tuple[Any, ...]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def kind_of(arguments: tuple[Any, ...]) -> Kind:
-    """What a kernel is compiled for, one for each argument; None where only numba knows.
+def argument_kinds(arguments: tuple[Any, ...]) -> Kind:
+    """What a kernel is compiled for in place of each argument; None where only numba knows.
 
-    This runs at every call, and so all of it is in one place.
+    Not split into functions, because it runs at every call.
     """
     kind: list[Any] = []
     for argument in arguments:
@@ -78,7 +78,7 @@ def _fields(dtype: np.dtype[Any]) -> tuple[Any, ...] | None:
     return dtype.itemsize, *fields
 
 
-class Instruction:
+class Intrinsic:
     """A function that writes code of its own for the compiler, as `numba.extending.intrinsic`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -104,7 +104,7 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the machine code for arguments of this kind."""
-        kind = kind_of(arguments)
+        kind = argument_kinds(arguments)
         known = self._known.get(kind)
         return known(*arguments) if known is not None else self._first(kind, arguments)
 
@@ -113,28 +113,28 @@ class Kernel:
 
     def _first(self, kind: Kind, arguments: tuple[Any, ...]) -> Any:
         """Call with arguments of a kind that this process has not had."""
-        stored = None
+        place = None
         if self.options.get("cache") and None not in kind and machine_code.usable():
-            code = _fingerprint(self)
-            if code is not None:
-                stored = machine_code.Place(
-                    self.py_func.__module__, self.py_func.__name__, repr(kind), code
+            fingerprint = _fingerprint(self)
+            if fingerprint is not None:
+                place = machine_code.Place(
+                    self.py_func.__module__, self.py_func.__name__, repr(kind), fingerprint
                 )
                 with _BUILDING:
-                    known = self._known.get(kind) or stored.load()
+                    known = self._known.get(kind) or place.load()
                 if known is not None:
                     self._known[kind] = known
                     return known(*arguments)
-        numba_s = self.for_numba
-        result = numba_s(*arguments)
-        if stored is not None:
+        dispatcher = self.for_numba
+        result = dispatcher(*arguments)
+        if place is not None:
             with _BUILDING:
                 if kind not in self._known:
-                    overloads = getattr(numba_s, "overloads", {})
-                    types = tuple(map(numba_s.typeof_pyval, arguments))
+                    overloads = getattr(dispatcher, "overloads", {})
+                    types = tuple(map(dispatcher.typeof_pyval, arguments))
                     if types in overloads:
-                        stored.save(overloads[types])
-        self._known[kind] = numba_s
+                        place.save(overloads[types])
+        self._known[kind] = dispatcher
         return result
 
     @functools.cached_property
@@ -149,7 +149,7 @@ class Kernel:
             own = {
                 name: among[name].for_numba
                 for name in names
-                if isinstance(among.get(name), (Kernel, Instruction))
+                if isinstance(among.get(name), (Kernel, Intrinsic))
             }
             function = FunctionType(
                 self.py_func.__code__,
@@ -160,11 +160,15 @@ class Kernel:
             )
             function.__module__ = self.py_func.__module__
             function.__doc__ = self.py_func.__doc__
+            uncached = self.options | {"cache": False}
+            if machine_code.usable():
+                # Numba's own files overlook a changed function of another file that this one calls.
+                return compile_with(**uncached)(function)
             try:
                 return compile_with(**self.options)(function)
             except RuntimeError:
                 # No folder can be written in which numba would keep it: it is compiled every time.
-                return compile_with(**self.options | {"cache": False})(function)
+                return compile_with(**uncached)(function)
 
 
 @overload
@@ -176,7 +180,10 @@ def njit(**options: Any) -> Callable[[F], F]: ...
 
 
 def njit(function: Any = None, **options: Any) -> Any:
-    """Compile a function as ``numba.njit`` does, but not before it is called."""
+    """Compile as ``numba.njit`` does, and do without numba where earlier runs stored the code.
+
+    Arguments are positional, and kernels that a kernel calls are globals of its module.
+    """
     if function is None:
         return lambda function: Kernel(function, options)
     return Kernel(function, options)
@@ -210,7 +217,7 @@ class _UnknownValueError(Exception):
 
 def _add(digest: Any, value: Any, seen: set[int]) -> None:
     """Add a value that compiled code uses to a fingerprint."""
-    if isinstance(value, (Kernel, Instruction)):
+    if isinstance(value, (Kernel, Intrinsic)):
         if id(value) in seen:
             return
         seen.add(id(value))
@@ -242,7 +249,8 @@ def _add(digest: Any, value: Any, seen: set[int]) -> None:
     elif isinstance(value, (ModuleType, type, FunctionType, BuiltinFunctionType, np.ufunc)):
         # What libraries define does not change without their versions, which are compared as well.
         name = f"{getattr(value, '__module__', '')}.{value.__name__}"
-        if name.startswith(("dpsu.", "tests.", "__main__.")) and not isinstance(value, ModuleType):
+        ours = ("dpsu", "tests", "benchmarks", "tools", "__main__")
+        if name.lstrip(".").split(".")[0] in ours:
             raise _UnknownValueError
         digest.update(name.encode())
     else:
