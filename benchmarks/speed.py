@@ -40,11 +40,14 @@ RESULTS = HERE / "results"
 EXPLANATION = """\
 What a private release costs, from the Parquet file to the written result, beside the query that
 everyone runs without thinking and that is not private: `SELECT item, COUNT(DISTINCT user) FROM t
-GROUP BY item` in DuckDB and in Polars. Made by `make bench` and `python -m benchmarks.speed L XL`:
-epsilon 3, delta e^-10, at most 100 items per user (greedy and bits: all; sieve: 3000 scouted and
-300 decided on, in 20 rounds or in 6). *Default* names no mechanism: an estimate chooses, and takes
-sieve here. Machines are noisy: read ratios, and read them as one run. *Cold* is the first call in a
-process, which loads the compiled kernels.
+GROUP BY item` in DuckDB and in Polars. Made in a clone by `python -m benchmarks.speed S M L XL`,
+with `--shapes`, `--format csv` or `--texts` for the other tables (all files of L take 9 GB):
+made-up users who hold 36 items on average, 10 thousand (S), 223 thousand (M), 1 million (L) and 10
+million (XL) of them, and 250,000 items; epsilon 3, delta e^-10, at most 100 items per user (greedy
+and bits: all; sieve: 3000 scouted and 300 decided on, in 20 rounds or in 6). *Default* names no
+mechanism: an estimate chooses, and takes sieve here. Machines are noisy: read ratios, and read them
+as one run. Tables were measured one after the other, and the same ratio may differ between two of
+them by 0.4, at S by more. *Cold* is the first call in a process, which loads the compiled kernels.
 
 Our aim for mechanisms of one pass is at most 1.0 times the faster of the two, in time and in
 memory, from Parquet, however the data come; for the default, with all its rounds, 1.5 times with 8
@@ -52,17 +55,17 @@ million rows (M) and 1.0 times with 36 million (L). The first tables show the sa
 shape (`python -m benchmarks.speed S M L --shapes`), with ratios of wall time, CPU time and peak
 memory: users as integers or as text, rows by user or in random order over the whole file, which is
 what a log of events by e-mail address is. `weighted-gaussian` meets the aim in most shapes; it is
-up to 13 % above it in two of eleven at M and 6 % in one at L, which are others in other runs. The
-default meets its aim for texts of 32 bytes at M, where it takes 1.0 to 1.3 times, and misses it for
-all other users, who are read and grouped faster by the two: 1.5 to 1.9 times. At L it takes 0.75 to
-1.31 times, and at most 1.0 in four of eleven shapes. Below half a million rows the fixed costs of a
-call show, and memory is that of the libraries. The tables by mechanism are those of users as
-integers, in random order within blocks of 100,000 users. *Bytes/row* is the peak above what the
-process took before the work began. Text formats cost more; DuckDB, Polars and we read all cells of
-CSV as text. *Texts* (`python -m benchmarks.speed M --texts`) are a dozen words each of users as
-text of 32 bytes: words are found by the rules of Unicode by us, and by splits at spaces by the two
-others. Single ratios move by 0.1 to 0.2 between runs. XXL is one run from start to end; what did
-not fit in 60 % of the 23 GB that were available went to disk.
+up to 13 % above it in two of eleven at M and 6 % in one at L; which ones, varies from run to run.
+The default meets its aim for texts of 32 bytes at M, where it takes 1.0 to 1.3 times, and misses it
+for all other users, who are read and grouped faster by the two: 1.5 to 1.9 times. At L it takes
+0.75 to 1.31 times, and at most 1.0 in four of eleven shapes. Below half a million rows the fixed
+costs of a call show, and memory is that of the libraries. The tables by mechanism are those of
+users as integers, in random order within blocks of 100,000 users. *Bytes/row* is the peak above
+what the process took before the work began. Text formats cost more; DuckDB, Polars and we read all
+cells of CSV as text. *Texts* (`python -m benchmarks.speed M --texts`) are a dozen words each of
+users as text of 32 bytes: words are found by the rules of Unicode by us, and by splits at spaces by
+the two others. XXL is one run from start to end; what did not fit in 60 % of the 23 GB that were
+available went to disk.
 
 ![Seconds and peak memory against rows](../images/speed.svg)"""
 BASELINES = ["duckdb", "polars"]
@@ -241,17 +244,21 @@ def table_of_shapes(result: dict[str, Any], heading: str = "") -> str:
         + f": {result['rows']:,} rows",
         "",
         "| users | order | Parquet | keys | DuckDB s | Polars s | "
-        + " | ".join(f"{name}, x fastest | x least CPU | x least memory" for name in OF_SHAPES)
+        + " | ".join(
+            f"{name} s | x fastest | x least CPU | MB | x least memory" for name in OF_SHAPES
+        )
         + " |",
-        "|---|---|---|---:|---:|---:|" + "---:|---:|---:|" * len(OF_SHAPES),
+        "|---|---|---|---:|---:|---:|" + "---:|" * 5 * len(OF_SHAPES),
     ]
     for shape in result["shapes"].values():
         engines = shape["engines"]
         base = [engines[name] for name in BASELINES]
         cells = [f"{one['warm_s']:.2f}" for one in base]
         for name in OF_SHAPES:
-            for what in ("warm_s", "warm_cpu_s", "peak_mb"):
-                cells.append(_ratio(engines[name][what], min(one[what] for one in base)))
+            ours = engines[name]
+            ratios = {what: _ratio(ours[what], min(one[what] for one in base)) for what in ours}
+            cells += [f"{ours['warm_s']:.2f}", ratios["warm_s"], ratios["warm_cpu_s"]]
+            cells += [f"{ours['peak_mb']:.0f}", ratios["peak_mb"]]
         lines.append(f"| {shape['described']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ import click
 
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.streams import to_stdout
+from dpsu.errors import OutputError
 
 USERS = 400
 # More than mechanisms that take a number of items are told to keep.
@@ -26,16 +27,29 @@ MANY = 20_000
 @click.command("warm-up")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def warm_up_command(quiet: bool) -> None:
-    """Compile for this machine what releases need, and keep it.
+    """Compile for this machine what usual releases need, and keep it.
 
-    Otherwise the first release with each mechanism does so, and takes up to a minute longer. Tiny
-    releases of made-up data are made with every mechanism, from integers, texts, Parquet, CSV and
-    JSON lines, and of words and n-grams.
+    Otherwise the first release with each mechanism does so, and takes up to a minute longer: worth
+    it for images, clusters and short jobs. Tiny releases of made-up data are made with every
+    mechanism, from integers, texts, Parquet, CSV and JSON lines, and of words and n-grams.
+
+    Compiled code is kept in NUMBA_CACHE_DIR if that is set, else beside the package or, where that
+    cannot be written, in the cache folder of your user. It is for processors like this one; others
+    compile anew. It is an error if it cannot be kept.
     """
     import dpsu
     from dpsu.runtime import machine_code
     from dpsu.runtime.compiling import when_compiling
 
+    where: Any = "files of numba's own"
+    if machine_code.usable():
+        where = machine_code.writable_folder()
+    if where is None:
+        tried = " and ".join(map(str, machine_code.folders()))
+        raise OutputError(
+            f"compiled code cannot be kept, so that every process compiles anew: {tried} cannot be "
+            "written; set NUMBA_CACHE_DIR to a folder that can be"
+        )
     compiled = 0
 
     def count() -> None:
@@ -57,19 +71,7 @@ def warm_up_command(quiet: bool) -> None:
     made = f"{len(releases)} releases of made-up data were made"
     new = f"{compiled:,} functions were compiled" if compiled else "nothing had to be compiled"
     to_stdout(f"{made}; {new}.\n")
-    where = machine_code.writable_folder()
-    if not machine_code.usable():
-        to_stdout("Numba keeps compiled code in files of its own.\n")
-    elif where is not None:
-        to_stdout(f"Compiled code is kept in {where}.\n")
-    else:
-        tried = " nor ".join(map(str, machine_code.folders()))
-        to_stdout(
-            "Compiled code cannot be kept, so that every process compiles anew: "
-            f"{'neither ' if ' nor ' in tried else ''}{tried} can"
-            f"{'' if ' nor ' in tried else 'not'} be written. Set NUMBA_CACHE_DIR to a folder that "
-            "can be.\n"
-        )
+    to_stdout(f"Compiled code is kept in {where}.\n")
 
 
 def _releases(folder: Path) -> Iterator[Callable[[], Any]]:
