@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import threading
 from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -31,6 +32,13 @@ _C, _F, _ALIGNED, _WRITABLE = 1, 2, 0x100, 0x400
 # Booleans, integers and floating-point numbers of NumPy.
 _NUMBERS = frozenset(np.dtype(name).num for name in "?bBhHiIlLqQfd")
 _BUILDING = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # A child has no other thread that could let go of it.
+    os.register_at_fork(
+        before=_BUILDING.acquire,
+        after_in_parent=_BUILDING.release,
+        after_in_child=_BUILDING.release,
+    )
 
 Kind = tuple[Any, ...]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -100,6 +108,7 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.py_func = function
         self.options = options
+        self._fingerprint_of_numba_s: str | None = None
         self._known: dict[Kind, Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
@@ -114,7 +123,7 @@ class Kernel:
     def _first(self, kind: Kind, arguments: tuple[Any, ...]) -> Any:
         """Call with arguments of a kind that this process has not had."""
         place = None
-        if self.options.get("cache") and None not in kind and machine_code.usable():
+        if self.options.get("cache") and None not in kind and machine_code.usable_now():
             fingerprint = _fingerprint(self)
             if fingerprint is not None:
                 place = machine_code.Place(
@@ -132,7 +141,7 @@ class Kernel:
                 if kind not in self._known:
                     overloads = getattr(dispatcher, "overloads", {})
                     types = tuple(map(dispatcher.typeof_pyval, arguments))
-                    if types in overloads:
+                    if types in overloads and _numba_knows_it_as_it_is(self):
                         place.save(overloads[types])
         self._known[kind] = dispatcher
         return result
@@ -144,6 +153,7 @@ class Kernel:
         from numba import njit as compile_with
 
         with _BUILDING:
+            self._fingerprint_of_numba_s = _fingerprint(self)
             names = _names(self.py_func.__code__)
             among = self.py_func.__globals__
             own = {
@@ -205,22 +215,40 @@ def _fingerprint(kernel: Kernel) -> str | None:
     """
     digest = hashlib.sha256()
     try:
-        _add(digest, kernel, set())
+        _add(digest, kernel, {})
     except _UnknownValueError:
         return None
     return digest.hexdigest()
+
+
+def _numba_knows_it_as_it_is(kernel: Kernel) -> bool:
+    """Whether no constant has changed since numba was told of a kernel and of those it calls.
+
+    Numba keeps what it was told, and a fingerprint is that of today.
+    """
+    reached: dict[int, tuple[int, Any]] = {}
+    _add(hashlib.sha256(), kernel, reached)
+    return all(
+        one._fingerprint_of_numba_s == _fingerprint(one)
+        for _, one in reached.values()
+        if isinstance(one, Kernel) and "for_numba" in vars(one)
+    )
 
 
 class _UnknownValueError(Exception):
     """A value that a fingerprint cannot hold."""
 
 
-def _add(digest: Any, value: Any, seen: set[int]) -> None:
-    """Add a value that compiled code uses to a fingerprint."""
+def _add(digest: Any, value: Any, seen: dict[int, tuple[int, Any]]) -> None:
+    """Add a value that compiled code uses to a fingerprint.
+
+    `seen` are the functions so far, numbered: the second time, the number tells which one it is.
+    """
     if isinstance(value, (Kernel, Intrinsic)):
         if id(value) in seen:
+            digest.update(f"function {seen[id(value)][0]}\0".encode())
             return
-        seen.add(id(value))
+        seen[id(value)] = (len(seen), value)
         function = value.py_func if isinstance(value, Kernel) else value.function
         if function.__closure__ or function.__defaults__ or function.__kwdefaults__:
             raise _UnknownValueError
@@ -234,7 +262,10 @@ def _add(digest: Any, value: Any, seen: set[int]) -> None:
                 digest.update(f"\0{name}=".encode())
                 _add(digest, among[name], seen)
     elif isinstance(value, CodeType):
-        rest = value.co_names, value.co_varnames, value.co_freevars, value.co_argcount
+        rest = (
+            value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars,
+            value.co_argcount, value.co_kwonlyargcount, value.co_flags, value.co_exceptiontable,
+        )  # fmt: skip
         digest.update(value.co_code + repr(rest).encode())
         for constant in value.co_consts:
             _add(digest, constant, seen)

@@ -22,6 +22,7 @@ import os
 import pickle
 import platform
 import re
+import secrets
 import struct
 import sys
 import tempfile
@@ -38,6 +39,11 @@ import numpy as np
 FORMAT = 1
 # Settings of numba that change nothing in what is compiled.
 _HARMLESS = frozenset({"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER"})
+# Attributes of numba's configuration that change it, as they are by themselves.
+_USUAL = {
+    "BOUNDSCHECK": None, "OPT": 3, "DISABLE_JIT": 0, "CPU_NAME": None, "CPU_FEATURES": None,
+    "LOOP_VECTORIZE": 1, "SLP_VECTORIZE": 0, "DEBUGINFO_DEFAULT": 0,
+}  # fmt: skip
 _PACKAGE = Path(__file__).resolve().parent.parent
 # Versions of numba with which it was tried. What is used of numba is not meant for others: a newer
 # one keeps its own files, until it was tried.
@@ -62,6 +68,15 @@ def usable() -> bool:
         and settings <= _HARMLESS
         and not Path(".numba_config.yaml").exists()
         and _OLDEST <= _numba_version() <= _NEWEST
+    )
+
+
+def usable_now() -> bool:
+    """The same, and numba, if it is loaded, has not been told to compile in another way."""
+    config = sys.modules.get("numba.core.config")
+    return usable() and (
+        config is None
+        or all(getattr(config, name, usual) == usual for name, usual in _USUAL.items())
     )
 
 
@@ -138,15 +153,16 @@ class Place:
 
 
 def _write(folder: Path, name: str, content: bytes) -> None:
-    """Write a file that other processes see as a whole or not at all."""
+    """Write a file that other processes, and other users, see as a whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix="dpsu-", suffix=".part", dir=folder)
+    # Not by `tempfile`, whose files nobody else can read.
+    temporary = folder / f"dpsu-{secrets.token_hex(8)}.part"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
-        Path(temporary).replace(folder / name)
+        temporary.replace(folder / name)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -197,7 +213,8 @@ def _packed(compiled: Any) -> bytes | None:
     constants = list(environment.consts)
     if compiled.objectmode or compiled.lifted or compiled.reload_init:
         return None
-    if not all(isinstance(constant, np.dtype) for constant in constants):
+    # A dtype of several fields is not told by its string.
+    if not all(isinstance(c, np.dtype) and np.dtype(c.str) == c for c in constants):
         return None
     library = compiled.library
     module = llvm.parse_bitcode(library._get_module_for_linking().as_bitcode())

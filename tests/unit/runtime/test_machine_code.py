@@ -98,6 +98,140 @@ def test_a_changed_callee_of_another_file_is_compiled_again(tmp_path: Path) -> N
             assert run(tmp_path, caller)[0].startswith(result)
 
 
+TWO_NAMES = """
+import sys
+from dpsu.runtime.jit import njit
+
+@njit(cache=True)
+def one(x):
+    return x + 1
+
+@njit(cache=True)
+def hundred(x):
+    return x + 100
+
+@njit(cache=True)
+def both(x):
+    return one(x) + hundred(x)
+
+step = one
+
+@njit(cache=True)
+def main(x):
+    return both(x) + step(x)
+
+print(main(0))
+"""
+
+
+def test_another_function_of_the_same_name_is_compiled_again(tmp_path: Path) -> None:
+    """Even one that the kernel calls already under another name."""
+    assert run(tmp_path, TWO_NAMES) == ["102"]
+    assert run(tmp_path, TWO_NAMES.replace("step = one", "step = hundred")) == ["201"]
+
+
+CHANGED = """
+from dpsu.runtime.jit import njit
+C = 1
+
+@njit(cache=True)
+def inner(x):
+    return x + C
+
+@njit(cache=True)
+def outer(x):
+    return inner(x)
+
+outer(1)
+C = 1000
+outer(1.0)
+"""
+
+
+def test_a_constant_that_changed_after_it_was_compiled_is_not_stored(tmp_path: Path) -> None:
+    run(tmp_path, CHANGED)
+    from_the_start = CHANGED.replace("C = 1\n", "C = 1000\n").split("outer(1)\n")[0]
+    assert run(tmp_path, from_the_start + "print(outer(1.0), outer(1))") == ["1001.0 1001"]
+
+
+RECORDS = """
+import numpy as np
+from dpsu.runtime.jit import njit
+
+@njit(cache=True)
+def rest(rows):
+    return rows[1:]
+
+print(rest(np.zeros(3, np.dtype([("a", np.int32), ("b", np.float64)]))).dtype)
+"""
+
+
+def test_rows_of_several_fields_keep_them(tmp_path: Path) -> None:
+    assert run(tmp_path, RECORDS) == run(tmp_path, RECORDS) == ["[('a', '<i4'), ('b', '<f8')]"]
+
+
+CHECKED = """
+import numpy as np
+import numba
+from dpsu.runtime.jit import njit
+numba.config.BOUNDSCHECK = {}
+
+@njit(cache=True)
+def at(numbers, place):
+    return numbers[place]
+
+at(np.arange(3), 1)
+try:
+    at(np.arange(3), 3)
+    print("unchecked")
+except IndexError:
+    print("checked")
+"""
+
+
+def test_what_numba_is_told_in_python_is_heeded(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert run(tmp_path, CHECKED.format("None")) == ["unchecked"]
+        assert run(tmp_path, CHECKED.format("1")) == ["checked"]
+
+
+FORKED = """
+import os
+import threading
+from dpsu.runtime import jit
+
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with jit._BUILDING:
+        held.set()
+        done.wait(2)
+
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    with jit._BUILDING:
+        os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_of_a_process_that_loads_kernels_can_load_its_own(tmp_path: Path) -> None:
+    assert run(tmp_path, FORKED) == ["7"]
+
+
+def test_others_can_read_what_is_stored(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        run(tmp_path)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in stored(tmp_path)} == {0o644}
+    assert not list((tmp_path / "kept" / "dpsu").glob("*.part"))
+
+
 def test_code_that_was_replaced_is_removed(tmp_path: Path) -> None:
     run(tmp_path)
     before = stored(tmp_path)
