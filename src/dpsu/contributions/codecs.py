@@ -193,6 +193,8 @@ def _joined(
         table, places = IntegerIds(), np.empty(len(pairs), np.int32)
         table.intern(integers(pairs), places)
         distinct = table.take_ids()
+        # Where they reach too far for a table of their range, numbers have gaps until then.
+        table.renumber(places)
     else:
         # To clear a table of all pairs would take longer than to read the rows.
         encoded = integers(pairs).dictionary_encode()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsu.contributions import cells
+from dpsu.contributions import cells, codecs
 from dpsu.contributions.codecs import Codec, Keys, encode, in_order, is_plain, parts_of
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import canonical
@@ -321,3 +321,16 @@ def test_many_distinct_pairs_are_joined_as_single_ones_are() -> None:
     )
     assert len(np.unique(ids.indices.to_numpy())) == len(set(zip(one, two, strict=True)))
     assert ids.to_pylist() == [f"{a}\t{b}" for a, b in zip(one, two, strict=True)]
+
+
+def test_pairs_of_cells_that_reach_too_far_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their numbers come from hash tables then, and are those of the texts all the same."""
+    monkeypatch.setattr("dpsu.contributions.id_tables.SMALL_SPAN", 0)
+    rng = np.random.default_rng(6)
+    # More possible pairs than rows, and fewer than a table may have.
+    one, other = rng.integers(0, 60, (2, 1000)).astype(np.int32)
+    texts = pa.array([f"text {k}" for k in range(60)], pa.large_string())
+    places, joined = codecs._joined(one, texts, other, texts)
+    assert joined.take(pa.array(places)).to_pylist() == [
+        f"text {a}\ttext {b}" for a, b in zip(one, other, strict=True)
+    ]
