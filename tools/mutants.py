@@ -9,8 +9,10 @@
 The exit code is 1 if fewer than 95 % are killed or one cannot be made.
 
 `tools/mutations.toml` is the table. Each mutation is made in a scratch copy of the tree, the tests
-that must notice run there, and the copy is restored. They run once without any mutation first: a
-test that fails anyway kills nothing. Proof stamps never count, since they notice every change.
+that must notice run there, and the copy is restored. The test that killed it last time runs first,
+and the others only if that one passes. They run once without any mutation before: a test that fails
+anyway kills nothing. Proof stamps never count, since they notice every change. Nor does a test that
+fails because the changed line is misspelled.
 
 Libraries such as mutmut and cosmic-ray change operators wherever they find them and know nothing
 of numba, whose cache overlooks a changed callee in another file. A guarantee is broken by changes
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import hashlib
 import json
 import os
@@ -62,6 +65,12 @@ COMPILED_ELSEWHERE = ("curves.py",)
 BROKEN = re.compile(
     r"\b(NameError|SyntaxError|ImportError|ModuleNotFoundError|IndentationError|UnboundLocalError"
     r"|AttributeError|TypingError|LoweringError)\b"
+)
+# So is one whose own lines raise one of these; the last line of a traceback says which did.
+MISSPELLED = re.compile(
+    r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in .*\n(?:(?! *File ").*\n){0,4}?'
+    r"(?P<error>NameError|AttributeError|TypeError)\b.*$",
+    re.M,
 )
 
 
@@ -116,14 +125,35 @@ def place(mutation: Mutation) -> tuple[Path, int, int]:
     return path, at, at + len(mutation.old)
 
 
-def mutated(mutation: Mutation) -> tuple[Path, str]:
-    """The file of a mutation, and its text with the mutation in it."""
+def mutated(mutation: Mutation) -> tuple[Path, str, range]:
+    """The file of a mutation, its text with the mutation in it, and the lines that are new."""
     path, begin, end = place(mutation)
     text = path.read_text(encoding="utf-8")
     weaker = text[:begin] + mutation.new + text[end:]
     if ast.dump(ast.parse(weaker)) == ast.dump(ast.parse(text)):
         raise ValueError(f"{mutation.name}: the code stays the same")
-    return path, weaker
+    first = 1 + text.count("\n", 0, begin)
+    return path, weaker, range(first, first + 1 + mutation.new.count("\n"))
+
+
+def killer(mutation: Mutation) -> str | None:
+    """The test that killed this mutation when it was last tried, if it is still there."""
+    last = recorded().get(mutation.name, {})
+    test = str(last.get("told", ""))
+    return test if last.get("outcome") == KILLED and exists(test) else None
+
+
+def exists(test: str) -> bool:
+    """Whether there is a test file, or a test in it, of this name."""
+    file, _, name = test.partition("[")[0].partition("::")
+    path = ROOT / file
+    return path.is_file() and (not name or name in _functions(path))
+
+
+@functools.cache
+def _functions(path: Path) -> set[str]:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
 def is_compiled(path: Path) -> bool:
@@ -134,7 +164,9 @@ def is_compiled(path: Path) -> bool:
 class Scratch:
     """A copy of the tree in which one mutation at a time is made, tried and taken back."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, unmutated: dict[tuple[str, ...], Verdict] | None = None
+    ) -> None:
         self.tree = folder / "tree"
         self._warm, self._cold = folder / "warm", folder / "cold"
         self.tree.mkdir(parents=True)
@@ -143,7 +175,8 @@ class Scratch:
         for path in ROOT.iterdir():
             if path.is_file():
                 shutil.copy2(path, self.tree / path.name)
-        self._sets: dict[tuple[str, ...], Verdict] = {}
+        # What is known of tests without a mutation; copies of the same tree may share it.
+        self._unmutated = {} if unmutated is None else unmutated
         self._version = 10**9
         self._running: subprocess.Popen[str] | None = None
         self.stopped = False
@@ -161,19 +194,45 @@ class Scratch:
 
     def unmutated(self, tests: tuple[str, ...]) -> Verdict:
         """Run tests as they are, once; survived means that they pass."""
-        if tests not in self._sets:
-            self._sets[tests] = self._run(tests, self._warm)
-        return self._sets[tests]
+        if tests not in self._unmutated:
+            self._unmutated[tests] = self._run(tests, self._warm)
+        return self._unmutated[tests]
+
+    def run_unmutated(self, tests: Sequence[str]) -> None:
+        """Run many tests as they are, all in one process, and keep what became of each."""
+        if not tests:
+            return
+        code, said, seconds = self._pytest(tuple(tests), self._warm, longest=None)
+        if code not in (0, TESTS_FAILED):
+            return
+        failed = {where.partition("[")[0] for where, _ in _failures(said)}
+        for test in tests:
+            verdict = (
+                Verdict(ERROR, seconds, test) if test in failed else Verdict(SURVIVED, 0.0, "")
+            )
+            self._unmutated[test,] = verdict
 
     def tried(self, mutation: Mutation) -> Verdict:
         """Make a mutation, run its tests, and take it back."""
         try:
-            path, weaker = mutated(mutation)
+            path, weaker, lines = mutated(mutation)
         except ValueError as error:
             return Verdict(ERROR, 0.0, str(error))
-        before = self.unmutated(mutation.tests)
-        if before.outcome != SURVIVED:
-            return Verdict(ERROR, 0.0, f"its tests fail without it: {before.told}")
+        first = killer(mutation)
+        sets = [mutation.tests] if first is None else [(first,), mutation.tests]
+        verdict = Verdict(ERROR, 0.0, "it names no tests")
+        for tests in sets:
+            before = self.unmutated(tests)
+            if before.outcome != SURVIVED:
+                verdict = Verdict(ERROR, 0.0, f"its tests fail without it: {before.told}")
+                continue
+            verdict = self._weakened(path, weaker, lines, tests)
+            if verdict.outcome == KILLED:
+                break
+        return verdict
+
+    def _weakened(self, path: Path, weaker: str, lines: range, tests: tuple[str, ...]) -> Verdict:
+        """Run tests with a file of the tree replaced by a weaker one."""
         cache = self._warm
         if is_compiled(path):
             cache = self._cold
@@ -185,7 +244,7 @@ class Scratch:
         self._version += 1
         os.utime(copy, (self._version, self._version))
         try:
-            return self._run(mutation.tests, cache)
+            return self._run(tests, cache, copy, lines)
         finally:
             # With its old time as well: what was kept of it fits again.
             shutil.copy2(path, copy)
@@ -196,12 +255,28 @@ class Scratch:
         if self._running is not None:
             os.killpg(self._running.pid, signal.SIGKILL)
 
-    def _run(self, tests: tuple[str, ...], cache: Path) -> Verdict:
+    def _run(
+        self,
+        tests: tuple[str, ...],
+        cache: Path,
+        changed: Path | None = None,
+        lines: range = range(0),
+    ) -> Verdict:
         if self.stopped:
             return Verdict(ERROR, 0.0, "it was stopped")
+        try:
+            code, said, seconds = self._pytest(("-x", *tests), cache)
+        except subprocess.TimeoutExpired:
+            return Verdict(ERROR, LONGEST, "it did not end")
+        return _judged(code, said, seconds, changed, lines)
+
+    def _pytest(
+        self, arguments: tuple[str, ...], cache: Path, longest: float | None = LONGEST
+    ) -> tuple[int, str, float]:
+        """The exit code, the output and the seconds of a run of pytest in the copy."""
         command = [
-            sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=line", "--no-header",
-            "-p", "no:cacheprovider", f"--deselect={STAMPS}", *tests,
+            sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=native", "--no-header",
+            "-p", "no:cacheprovider", f"--deselect={STAMPS}", *arguments,
         ]  # fmt: skip
         began = time.monotonic()
         with subprocess.Popen(
@@ -210,13 +285,13 @@ class Scratch:
         ) as running:  # fmt: skip
             self._running = running
             try:
-                said, _ = running.communicate(timeout=LONGEST)
+                said, _ = running.communicate(timeout=longest)
             except subprocess.TimeoutExpired:
                 os.killpg(running.pid, signal.SIGKILL)
-                return Verdict(ERROR, LONGEST, "it did not end")
+                raise
             finally:
                 self._running = None
-        return _judged(running.returncode, said, time.monotonic() - began)
+        return running.returncode, said, time.monotonic() - began
 
     def _environment(self, cache: Path) -> dict[str, str]:
         kept = {name: v for name, v in os.environ.items() if not name.startswith("PYTEST_")}
@@ -230,19 +305,33 @@ class Scratch:
         }
 
 
-def _judged(code: int, said: str, seconds: float) -> Verdict:
-    """What a run of pytest means."""
+def _judged(
+    code: int, said: str, seconds: float, changed: Path | None = None, lines: range = range(0)
+) -> Verdict:
+    """What a run of pytest means, if these lines of a file were changed for it."""
     if code == 0:
         # Skipped tests notice nothing, and their set would pass for one that does.
         passed = re.search(r"\b\d+ passed\b", said)
         return Verdict(SURVIVED if passed else ERROR, seconds, "" if passed else "nothing ran")
-    failed = re.findall(r"^FAILED (.*)$", said, re.M)
+    failed = _failures(said)
     if code == TESTS_FAILED and failed:
-        where, _, why = failed[0].partition(" - ")
-        if BROKEN.search(why):
-            return Verdict(ERROR, seconds, f"it is broken, not weaker: {why}")
+        where, why = failed[0]
+        misspelled = [
+            raised["error"]
+            for raised in MISSPELLED.finditer(said)
+            if raised["file"] == str(changed) and int(raised["line"]) in lines
+        ]
+        if misspelled or BROKEN.search(why):
+            error = why or misspelled[0]
+            return Verdict(ERROR, seconds, f"it is broken, not weaker: {error}")
         return Verdict(KILLED, seconds, where)
     return Verdict(ERROR, seconds, (said.strip().splitlines() or ["no words"])[-1])
+
+
+def _failures(said: str) -> list[tuple[str, str]]:
+    """The tests that failed in a run of pytest, each with its error in short."""
+    lines = re.findall(r"^FAILED (.*)$", said, re.M)
+    return [(where, why) for where, _, why in (line.partition(" - ") for line in lines)]
 
 
 def verdicts(
@@ -258,7 +347,8 @@ def verdicts(
         tempfile.TemporaryDirectory(prefix="dpsu-mutants-") as folder,
         ThreadPoolExecutor(jobs) as pool,
     ):
-        copies = [Scratch(Path(folder) / str(job)) for job in range(jobs)]
+        known: dict[tuple[str, ...], Verdict] = {}
+        copies = [Scratch(Path(folder) / str(job), known) for job in range(jobs)]
         free: SimpleQueue[Scratch] = SimpleQueue()
         for copy in copies:
             free.put(copy)
@@ -275,7 +365,13 @@ def verdicts(
             finally:
                 free.put(scratch)
 
+        killers = sorted({test for each in mutations if (test := killer(each))})
         try:
+            for ran in [
+                pool.submit(copy.run_unmutated, killers[job::jobs])
+                for job, copy in enumerate(copies)
+            ]:
+                ran.result()
             for done in [pool.submit(work, some) for some in sets.values()]:
                 done.result()
         except BaseException:
@@ -303,7 +399,8 @@ def record(mutation: Mutation, verdict: Verdict) -> None:
         seconds = round(verdict.seconds, 1)
         found[mutation.name] = {"outcome": verdict.outcome, "seconds": seconds, "told": told}
         kept = {m.name: found[m.name] for m in MUTATIONS if m.name in found}
-        RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        rows = (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in kept.items())
+        RESULTS.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 
 def few(number: int, by: str) -> list[Mutation]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,26 +12,22 @@ from tools.mutants import MUTATIONS, Mutation
 DOZEN = mutants.few(12, mutants.commit())
 
 
-@cache
-def names_of_tests(path: Path) -> set[str]:
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    return {node.name for node in body if isinstance(node, ast.FunctionDef)}
+NO_JUDGES = ("tests/privacy/test_proofs.py", "tests/privacy/test_mutants.py")
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
-def test_a_mutation_can_be_made_and_names_its_tests(mutation: Mutation) -> None:
-    path, weaker = mutants.mutated(mutation)
-    compile(weaker, str(path), "exec")
-    assert (mutants.ROOT / "docs" / f"{mutation.guarantee}.md").exists()
-    assert mutation.weakens.endswith(".")
-    tests = [test for test in mutation.tests if not test.startswith("-k")]
-    assert tests
-    for test in tests:
-        file, _, name = test.partition("[")[0].partition("::")
-        assert file not in ("tests/privacy/test_proofs.py", "tests/privacy/test_mutants.py"), (
-            "no judge of others"
-        )
-        assert not name or name in names_of_tests(mutants.ROOT / file), test
+def test_mutations_can_be_made_and_name_tests_that_exist() -> None:
+    for mutation in MUTATIONS:
+        path, weaker, lines = mutants.mutated(mutation)
+        compile(weaker, str(path), "exec")
+        new = "\n".join(weaker.split("\n")[lines.start - 1 : lines.stop - 1])
+        assert mutation.new in new, mutation.name
+        assert (mutants.ROOT / "docs" / f"{mutation.guarantee}.md").exists(), mutation.name
+        assert mutation.weakens.endswith("."), mutation.name
+        tests = [test for test in mutation.tests if not test.startswith("-k")]
+        assert tests, mutation.name
+        for test in tests:
+            assert test.partition("::")[0] not in NO_JUDGES, mutation.name
+            assert mutants.exists(test), test
 
 
 def test_there_are_enough_mutations_and_all_were_tried() -> None:
@@ -45,7 +39,9 @@ def test_there_are_enough_mutations_and_all_were_tried() -> None:
     assert killed >= mutants.ENOUGH * len(names)
     for mutation in MUTATIONS:
         assert found[mutation.name]["outcome"] != mutants.ERROR
-        assert bool(mutation.survives) == (found[mutation.name]["outcome"] == mutants.SURVIVED)
+        survived = found[mutation.name]["outcome"] == mutants.SURVIVED
+        assert bool(mutation.survives) == survived, mutation.name
+        assert survived or mutants.exists(found[mutation.name]["told"]), mutation.name
 
 
 def test_what_does_not_fit_exactly_once_is_an_error() -> None:
@@ -74,6 +70,27 @@ def test_what_a_run_means() -> None:
     assert outcome(2, "ERROR tests/test_x.py\n1 error") == mutants.ERROR
     assert outcome(4, "ERROR: not found: tests/test_x.py::test_z") == mutants.ERROR
     assert outcome(5, "no tests ran") == mutants.ERROR
+
+
+def test_a_misspelled_mutation_kills_nothing() -> None:
+    changed = Path("tree/src/changed.py")
+
+    def outcome(file: str, line: int, error: str) -> str:
+        said = (
+            "Traceback (most recent call last):\n"
+            '  File "tree/tests/test_x.py", line 3, in test_y\n    call()\n'
+            f'  File "{file}", line {line}, in call\n    nothing()\n    ^^^^^^^^^\n'
+            f"{error}: what is wrong\n"
+            "FAILED tests/test_x.py::test_y - Failed: it raised nothing that was asked for\n1 failed"
+        )
+        return mutants._judged(1, said, 1.0, changed, range(7, 9)).outcome
+
+    assert outcome(str(changed), 8, "TypeError") == mutants.ERROR
+    assert outcome(str(changed), 7, "AttributeError") == mutants.ERROR
+    # In another line or file, or by another error, it is the weaker code that is noticed.
+    assert outcome(str(changed), 9, "TypeError") == mutants.KILLED
+    assert outcome("tree/src/other.py", 8, "TypeError") == mutants.KILLED
+    assert outcome(str(changed), 8, "ValueError") == mutants.KILLED
 
 
 def test_a_hash_chooses_a_dozen_of_the_quick_ones() -> None:
