@@ -1,9 +1,10 @@
 # Two commands to know: make demo, make test. Each makes the virtual environment it needs.
+# While you work, `make check` is enough; every night, `make test-all` runs what takes longest.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit mutants bench papers peers soak docs clean
+.PHONY: demo check test test-all lint audit mutants bench papers peers soak docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.demo: pyproject.toml
@@ -65,8 +66,18 @@ docs: $(VENV)/.test
 	$(BIN)/python -m tools.pages
 	$(BIN)/mkdocs build --strict
 
+# Linters, types and the fast tests.
+check: lint
+	$(BIN)/pytest -n 2 -m "not slow and not spark and not thorough"
+
+# Every test that guards a guarantee, with one real run of each engine, database and browser.
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m "not thorough" --durations=40
+
+# Whole products of options, pages, wheels and a soak of MINUTES, too.
+test-all: lint
+	$(BIN)/pytest -n 2 --durations=40
+	$(BIN)/python -m tools.soak --minutes $(or $(MINUTES),20)
 
 clean:
 	rm -rf $(VENV) .peers build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
