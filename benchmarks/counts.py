@@ -11,7 +11,6 @@ benchmarks/results/counts.json, and from there to the documentation.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 import dpsu
+from benchmarks.kept import keep
 from benchmarks.yields import NAMES, PRIVACY, rows_of
 from dpsu.contributions.grouped import arrange
 from dpsu.contributions.interning import intern
@@ -134,7 +134,7 @@ def main() -> None:
         pairs = intern(rows)
         found[name] = {label: measure(pairs, privacy) for label, privacy in PRIVACY.items()}
     found |= {"date": datetime.now(UTC).date().isoformat(), "dpsu": dpsu.__version__}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    keep(RESULTS, found)
 
 
 if __name__ == "__main__":

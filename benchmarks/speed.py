@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import keep
 from benchmarks.speed_data import SHAPES, SIZES, TEXTS, WORST, Shape, make
 
 HERE = Path(__file__).resolve().parent
@@ -231,7 +231,8 @@ def compare_shapes(size: str, folder: Path, engines: list[str]) -> dict[str, Any
         found = {}
         for engine in engines:
             print(f"{size} {shape}: {engine} ...", file=sys.stderr, flush=True)
-            found[engine] = in_a_process(engine, path)
+            taken = in_a_process(engine, path)
+            found[engine] = {what: taken[what] for what in ("warm_s", "warm_cpu_s", "peak_mb")}
         shapes[str(shape)] = {"described": shape.described, "engines": found}
     return {"size": size, "rows": rows, "shapes": shapes}
 
@@ -334,17 +335,15 @@ def main() -> None:
             result = compare(size, shape, chosen.data, engines, chosen.before)
         result |= {
             "date": datetime.now(UTC).date().isoformat(),
-            "machine": {"cores": os.cpu_count(), "system": platform.platform()},
+            "cores": os.cpu_count(),
             "versions": {
                 name: version(name)
                 for name in ("dpsu", "duckdb", "numba", "numpy", "polars", "pyarrow")
             },
         }
         print(table_of_shapes(result) if chosen.shapes else table(result))
-        RESULTS.mkdir(exist_ok=True)
         name = f"shapes-{size}" if chosen.shapes else f"speed-{size}-{result['format']}"
-        target = RESULTS / f"{name}.json"
-        target.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        keep(RESULTS / f"{name}.json", result)
 
 
 if __name__ == "__main__":

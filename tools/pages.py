@@ -99,7 +99,7 @@ def _speed() -> str:
 def _measured(result: dict[str, Any]) -> str:
     """When, on what and with which versions."""
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
-    return f"{result['date']}, {result['machine']['cores']} cores, {versions}."
+    return f"{result['date']}, {result['cores']} cores, {versions}."
 
 
 def _yields() -> str:

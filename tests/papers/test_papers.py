@@ -67,7 +67,8 @@ def test_every_table_and_figure_is_produced_on_every_set(results: Results) -> No
         assert list(found["sets"]) == ["synthetic", "airbnb_reviews", "steam_200k", "reddit"]
         for entry in found["sets"].values():
             assert tuple(entry["tables"]) == module.TABLES
-            assert tuple(entry["figures"]) == module.FIGURES
+            drawn_of_tables = {"5"} if module is gopi2020 else set()
+            assert {*entry["figures"]} == {*module.FIGURES} - drawn_of_tables
             assert all(entry["tables"].values()) or not entry["tables"]["3"]
             assert all(entry["figures"].values())
     assert gopi2020.TABLES == ("1", "2", "3", "4")
