@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper_corpora import SEED, Corpus, interned
+from benchmarks.paper_corpora import SEED, Corpus
 from benchmarks.paper_numbers import (
     EPSILONS,
     FIGURE_LIMIT,
@@ -28,6 +28,7 @@ from benchmarks.paper_numbers import (
     SET_SIZES,
 )
 from benchmarks.paper_runs import RESULTS, Runs, measured, paper, parsed, reproduce
+from benchmarks.yields import interned
 from dpsu.yields.made_up import reddit_like
 
 OUTPUT = RESULTS / "gopi2020.json"

@@ -73,7 +73,6 @@ length 1 is held by nobody: `spurious`. Means over keys with their standard erro
 and delta for all lengths together. Made by `python -m benchmarks.texts ngrams`. The shares 1, 2, 2
 of `dpsu ngrams` were chosen on airbnb_reviews among six tried.
 """
-HEAD_OF_SPEED = ("| texts | tokenizer | MB per processor second |", "|---|---|---:|")
 HEAD_OF_NGRAMS = (
     "| texts | epsilon, delta | | all | 1 | 2 | 3 | spurious |",
     "|---|---|---|---:|---:|---:|---:|---:|",

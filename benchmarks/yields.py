@@ -182,6 +182,16 @@ def rows_of(name: str, folder: Path) -> pa.Table:
     return pa.table({"user": users, "item": items, "count": counts})
 
 
+def interned(rows: pa.Table) -> Pairs:
+    """Rows of user, item and count, ready for any number of runs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        key = Key.from_insecure_seed(0)
+        return intern(
+            read(rows, user="user", item="item", repeats="count", with_repeats=True, key=key)
+        )
+
+
 def facts_of(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
     """Holders and occurrences of every item. Private; for benchmarks only."""
     orders = np.arange(len(pairs.users)), np.arange(len(pairs.items))
@@ -254,12 +264,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     prior_file = chosen.data / "public_reddit_posts.parquet"
     for name in chosen.sets:
-        table = rows_of(name, chosen.data)
-        rows = read(
-            table, user="user", item="item", repeats="count", with_repeats=True,
-            key=Key.from_insecure_seed(0),
-        )  # fmt: skip
-        pairs = intern(rows)
+        pairs = interned(rows_of(name, chosen.data))
         facts = facts_of(pairs)
         for privacy_name, privacy in PRIVACY.items():
             bound = Optimal(*privacy)
