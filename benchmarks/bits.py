@@ -19,11 +19,10 @@ import numpy as np
 
 import dpsu
 from benchmarks.choosing import made_up
-from dpsu.contributions.interning import intern
+from benchmarks.yields import interned
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
-from dpsu.inputs.reading import read
 from dpsu.randomness.coins import flip_words
 from dpsu.randomness.keys import Key
 from dpsu.rounds import BitsRounds
@@ -45,11 +44,8 @@ UNIT = 1 << 20
 
 def made_up_sets() -> dict[str, Pairs]:
     """The sets on which the constants of sieve were chosen, and one of many items per user."""
-    key = Key.from_insecure_seed(0)
-    table = reddit_like(60_000, seed=5)
-    rows = read(table, user="user", item="item", repeats=None, with_repeats=False, key=key)
     return {
-        "Reddit-shaped": intern(rows),
+        "Reddit-shaped": interned(reddit_like(60_000, seed=5)),
         "12 items": made_up(50_000, 8, 0.9, 1.05),
         "40 items": made_up(50_000, 27, 0.9, 1.05),
         "120 items": made_up(30_000, 80, 0.9, 1.05),

@@ -62,7 +62,6 @@ def experiments(runs: Runs) -> dict[str, Any]:
                 "epsilon": _swept(runs, best, prior, "epsilon", EPSILONS),
             },
         },
-        "limits": policies,
     }  # fmt: skip
 
 

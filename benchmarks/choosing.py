@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import random
 import statistics
@@ -26,12 +25,12 @@ import numpy as np
 import pyarrow as pa
 
 import dpsu
+from benchmarks.kept import keep
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs, rows_of
 from dpsu.engines import local
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.randomness.keys import Key
-from dpsu.runtime.writing import write_text
 
 RESULTS = Path(__file__).resolve().parent / "results" / "choosing.json"
 CANDIDATES: dict[str, Mechanism] = {
@@ -96,7 +95,7 @@ def all_cells(pairs: float) -> list[tuple[int, float, float, float]]:
 
 def measured(cell: tuple[int, float, float, float]) -> list[dict[str, Any]]:
     """What every candidate and auto release from a cell, for every guarantee worth it."""
-    users, median, spread, exponent = cell
+    users, _, spread, exponent = cell
     pairs, key = made_up(*cell), Key.from_insecure_seed(1)
     found = []
     for epsilon, delta in PRIVACY:
@@ -117,10 +116,11 @@ def measured(cell: tuple[int, float, float, float]) -> list[dict[str, Any]]:
             limit = "" if plan.max_items is None else f" {plan.max_items}"
             assert plan.hints is not None
             estimated = plan.hints.expected_items_per_user
-            chosen[among] = {"took": plan.name + limit, "items": items, "estimated": estimated}
+            unseen = " (too few users to tell)" if estimated is None else ""
+            chosen[among] = {"took": plan.name + limit + unseen, "items": items}
         found.append({
-            "users": users, "median": median, "spread": spread, "exponent": exponent,
-            "items_per_user": len(pairs) / users, "epsilon": epsilon, "delta": delta,
+            "users": users, "spread": spread, "exponent": exponent,
+            "items_per_user": len(pairs) / users, "epsilon": epsilon,
             "sizes": sizes, "auto": chosen,
         })  # fmt: skip
     return found
@@ -192,11 +192,10 @@ def _far(rows: Iterable[dict[str, Any]], among: str) -> list[str]:
         sizes = {name: row["sizes"][name] for name in offered(among)}
         best = max(sizes, key=lambda name: sizes[name])
         took = row["auto"][among]
-        unseen = " (too few users to tell)" if took["estimated"] is None else ""
         lines.append(
             f"| {row['users']:,} | {row['items_per_user']:.1f} | {row['spread']:g} | "
             f"{row['exponent']:g} | {row['epsilon']:g} | {best} | {sizes[best]:,} | "
-            f"{took['took']}{unseen} | {ratio(row, among):.1%} |"
+            f"{took['took']} | {ratio(row, among):.1%} |"
         )
     return lines
 
@@ -212,8 +211,7 @@ def main() -> None:
     for at, cell in enumerate(all_cells(options.pairs)[: options.cells], 1):
         rows += measured(cell)
         # After every cell: what was measured stays if somebody stops it.
-        lines = ",\n".join(json.dumps(row) for row in rows)
-        write_text(RESULTS, f"[\n{lines}\n]\n")
+        keep(RESULTS, rows)
         print(at, cell, flush=True)
     print(section(rows))
 

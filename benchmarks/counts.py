@@ -11,7 +11,6 @@ benchmarks/results/counts.json, and from there to the documentation.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
 from datetime import UTC, datetime
@@ -24,12 +23,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 import dpsu
-from benchmarks.yields import NAMES, PRIVACY, rows_of
+from benchmarks.kept import keep
+from benchmarks.yields import NAMES, PRIVACY, interned, rows_of
 from dpsu.contributions.grouped import arrange
-from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
-from dpsu.inputs.reading import read
 from dpsu.kernels import weights
 from dpsu.plans.counts import FRACTION_BITS, Counts
 from dpsu.randomness.keys import Key
@@ -127,14 +125,10 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name in NAMES:
         print(name, file=sys.stderr)
-        rows = read(
-            rows_of(name, folder), user="user", item="item", repeats="count", with_repeats=True,
-            key=Key.from_insecure_seed(0),
-        )  # fmt: skip
-        pairs = intern(rows)
+        pairs = interned(rows_of(name, folder))
         found[name] = {label: measure(pairs, privacy) for label, privacy in PRIVACY.items()}
     found |= {"date": datetime.now(UTC).date().isoformat(), "dpsu": dpsu.__version__}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    keep(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ is the one that would cover 80 % of their cases. The others are there to see whe
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ import numpy as np
 
 import dpsu
 from benchmarks.forecast_sets import FRESH, MADE_UP, Set, real_sets
+from benchmarks.kept import keep
 from dpsu.plans.mechanisms import by_name
 from dpsu.yields import profiles
 from dpsu.yields.expected import counted, expect, usual_runs
@@ -100,9 +100,9 @@ def cases(measured: Set) -> list[dict[str, Any]]:
     ]
 
 
-def under_the_cap() -> list[dict[str, Any]]:
-    """Forecasts of large populations with a lowered cap, by those without."""
-    found = []
+def under_the_cap() -> dict[str, list[float]]:
+    """Forecasts of large populations with a lowered cap, by those without; by mechanism."""
+    found: dict[str, list[float]] = {}
     usual = profiles.MOST_PAIRS
     for users, size, zipf, vocabulary in LARGE:
         known = {"users": users, "items_per_user": size, "zipf": zipf, "vocabulary": vocabulary}
@@ -115,8 +115,7 @@ def under_the_cap() -> list[dict[str, Any]]:
                 profiles.MOST_PAIRS = usual
             for before, after in zip(truth, capped, strict=True):
                 part = after.released / before.released
-                case = {"epsilon": epsilon, "mechanism": before.mechanism, "part": part}
-                found.append(known | case)
+                found.setdefault(before.mechanism, []).append(part)
     return found
 
 
@@ -237,10 +236,8 @@ def _told(result: dict[str, Any], blind: list[dict[str, Any]]) -> list[str]:
     above = [case["set"] for case in blind if case["forecast"] > case["items"]]
     names = f", all of {' and '.join(dict.fromkeys(above))}" if above else ""
     chosen = summary(case for case in blind if case["calibrated"])
-    parts = [abs(case["part"] - 1) for case in result["capped"]]
-    usual = [
-        abs(case["part"] - 1) for case in result["capped"] if case["mechanism"] in ("auto", "sieve")
-    ]
+    off = {name: np.abs(np.array(each) - 1) for name, each in result["capped"].items()}
+    parts, usual = np.concatenate([*off.values()]), np.concatenate([off["auto"], off["sieve"]])
     return [
         f"- The mechanism that a forecast put first released at least 95 % of the best in "
         f"{first['right']} of {first['of']} cases.",
@@ -263,7 +260,7 @@ def main() -> None:
     parser.add_argument("--real", type=Path, help="a folder with the real sets")
     folder = parser.parse_args().real
     sets = [*MADE_UP, *(real_sets(folder) if folder is not None else ())]
-    RESULTS.write_text(json.dumps(measure(sets), indent=1) + "\n", encoding="utf-8")
+    keep(RESULTS, measure(sets))
 
 
 if __name__ == "__main__":

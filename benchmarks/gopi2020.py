@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper_corpora import SEED, Corpus, interned
+from benchmarks.paper_corpora import SEED, Corpus
 from benchmarks.paper_numbers import (
     EPSILONS,
     FIGURE_LIMIT,
@@ -27,13 +27,15 @@ from benchmarks.paper_numbers import (
     PASSES_ALPHA,
     SET_SIZES,
 )
-from benchmarks.paper_runs import RESULTS, Runs, paper, parsed, reproduce
+from benchmarks.paper_runs import RESULTS, Runs, measured, paper, parsed, reproduce
+from benchmarks.yields import interned
 from dpsu.yields.made_up import reddit_like
 
 OUTPUT = RESULTS / "gopi2020.json"
 MECHANISMS = tuple(GOPI_TABLE_2)
 POLICIES = ("policy-laplace", "policy-gaussian")
 TABLES = ("1", "2", "3", "4")
+# Figure 5 draws Table 2, and has no numbers of its own.
 FIGURES = ("1", "4", "5", "6")
 SHOWN_RANKS = 120
 
@@ -51,8 +53,7 @@ def experiments(runs: Runs) -> dict[str, Any]:
         },
         "figures": {
             "1": {name: _by_epsilon(runs, name) for name in MECHANISMS},
-            "4": ranks(corpus),
-            "5": table_2,
+            "4": [*zip(*ranks(corpus), strict=True)],
             "6": {name: _by_alpha(runs, name) for name in POLICIES},
         },
         "top_users": [int(s) for s in np.sort(corpus.set_sizes)[::-1][:10][[0, -1]]],
@@ -68,7 +69,13 @@ def statistics_only(corpus: Corpus) -> dict[str, Any]:
     """
     plain = interned(reddit_like(len(corpus.pairs.users), seed=SEED))
     runs = Runs(Corpus("synthetic", plain), keys=1, figure_keys=1)
-    return {name: _by_limit(runs, name) for name in MECHANISMS}
+    return {
+        name: {
+            str(limit): runs.figure(**_options(name, GOPI_ALPHA), max_items=limit)
+            for limit in LIMITS
+        }
+        for name in MECHANISMS
+    }
 
 
 def _options(name: str, alpha: float) -> dict[str, Any]:
@@ -84,8 +91,8 @@ def _by_passes(runs: Runs, name: str) -> dict[str, Any]:
     found = {}
     for limit in LIMITS:
         chosen = paper(name, alpha=PASSES_ALPHA, max_items=limit)
-        one, two = (runs.table(**chosen, passes=passes) for passes in (1, 2))
-        found[str(limit)] = {"1": one, "2": two, "p": p_value(one["sizes"], two["sizes"])}
+        one, two = (runs.sizes(**chosen, passes=passes) for passes in (1, 2))
+        found[str(limit)] = {"1": measured(one), "2": measured(two), "p": p_value(one, two)}
     return found
 
 

@@ -19,8 +19,7 @@ def policies_win(entry: Any) -> str:
         at
         for at in figure[POLICIES[0]]
         if float(at) >= 1
-        and min(figure[p][at]["size"] for p in POLICIES)
-        <= max(figure[o][at]["size"] for o in OTHERS)
+        and min(figure[p][at] for p in POLICIES) <= max(figure[o][at] for o in OTHERS)
     ]
     return "yes" if not lost else f"not at epsilon = {', '.join(lost)}"
 
@@ -45,9 +44,7 @@ def second_pass(entry: Any) -> str:
 
 def plateau(figure: dict[str, Any], at: str) -> str:
     """Sizes at one alpha as a share of the best on the axis, the lowest of all mechanisms."""
-    shares = [
-        row[at]["size"] / max(1.0, *(m["size"] for m in row.values())) for row in figure.values()
-    ]
+    shares = [row[at] / max(1.0, *row.values()) for row in figure.values()]
     return f"{min(shares):.1%}"
 
 

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,11 +23,8 @@ from benchmarks import paper_numbers, yields
 from benchmarks.paper_priors import made_up_prior
 from benchmarks.paper_texts import LOADERS, Loader, count_holders
 from dpsu.contributions.grouped import Contributions, arrange
-from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.inputs.public import Prior, read_prior
-from dpsu.inputs.reading import read
-from dpsu.randomness.keys import Key
 from dpsu.yields.made_up import REDDIT_USERS, reddit_like
 
 SHARED = ("airbnb_reviews", "acl_first_author", "steam_200k", "fimi_retail")
@@ -126,7 +122,7 @@ def corpora(
         if name in wanted and (folder / f"{name}.parquet").exists():
             texts = name in yields.TEXTS
             yield Corpus(
-                name, interned(yields.rows_of(name, folder)),
+                name, yields.interned(yields.rows_of(name, folder)),
                 priors=shared_priors(folder) if texts else {},
             )  # fmt: skip
     for name in paper_numbers.PRIVATE:
@@ -138,7 +134,7 @@ def corpora(
 def synthetic(users: int = REDDIT_USERS) -> Corpus:
     """The made-up corpus with one made-up prior for each public set of Carvalho et al."""
     corpus = Corpus(
-        "synthetic", interned(reddit_like(users, seed=SEED, segments=SEGMENTS)), "reddit"
+        "synthetic", yields.interned(reddit_like(users, seed=SEED, segments=SEGMENTS)), "reddit"
     )
     rates = expected_shares(corpus.pairs.items.values)
     for seed, (name, (_, beside)) in enumerate(paper_numbers.CARVALHO_TABLE_3.items()):
@@ -194,7 +190,7 @@ def original(loader: Loader, paths: list[Path], folder: Path) -> Corpus:
         if given := files_of(public, folder):
             counted = count_holders(public, public.tables(given), words_of(public))
             priors[name] = read_prior(counted)
-    return Corpus(loader.name, interned(rows), loader.name, observations, priors)
+    return Corpus(loader.name, yields.interned(rows), loader.name, observations, priors)
 
 
 def words_of(loader: Loader) -> Words:
@@ -209,19 +205,3 @@ def words_of(loader: Loader) -> Words:
 def files_of(loader: Loader, folder: Path) -> list[Path]:
     """The first of a loader's files that the folder holds."""
     return [folder / name for name in loader.files if (folder / name).exists()][:1]
-
-
-def interned(rows: pa.Table) -> Pairs:
-    """Rows of user, item and count, ready for any number of runs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return intern(
-            read(
-                rows,
-                user="user",
-                item="item",
-                repeats="count",
-                with_repeats=True,
-                key=Key.from_insecure_seed(0),
-            )
-        )

@@ -176,7 +176,7 @@ def _table_2(name: str, entry: Any, beside: list[Compared]) -> list[str]:
         )
         if "statistics_only" in entry:
             plain = entry["statistics_only"][mechanism].values()
-            ratios = (f"{m['size'] / size:.2f}" for m, (size, _) in zip(plain, row, strict=True))
+            ratios = (f"{mean / size:.2f}" for mean, (size, _) in zip(plain, row, strict=True))
             rows.append(("ratio, statistics only", *ratios))
     return table(("max_items", *map(str, published.LIMITS)), rows)
 

@@ -22,6 +22,7 @@ import numpy as np
 
 import dpsu
 from benchmarks import paper_corpora
+from benchmarks.kept import keep
 from benchmarks.paper_corpora import Corpus
 from benchmarks.paper_numbers import DELTA, EPSILON
 from dpsu.cli.streams import somebody_watches, to_stderr
@@ -61,14 +62,18 @@ class Runs:
         self._sizes: dict[str, list[int]] = {}
 
     def table(self, mechanism: str, **options: Any) -> dict[str, Any]:
-        """Mean, standard error, standard deviation and all sizes, for an entry of a table."""
-        return self._measured(self.keys, mechanism, options)
+        """Mean and standard error, for an entry of a table."""
+        return measured(self.sizes(mechanism, **options))
 
-    def figure(self, mechanism: str, **options: Any) -> dict[str, Any]:
-        """The same for a point of a figure, from fewer runs unless a table has made more."""
-        return self._measured(self.figure_keys, mechanism, options)
+    def figure(self, mechanism: str, **options: Any) -> float:
+        """The mean, for a point of a figure, from fewer runs unless a table has made more."""
+        return float(np.mean(self._run(self.figure_keys, mechanism, options)))
 
-    def _measured(self, keys: int, mechanism: str, options: dict[str, Any]) -> dict[str, Any]:
+    def sizes(self, mechanism: str, **options: Any) -> list[int]:
+        """All sizes of which an entry of a table is the mean."""
+        return self._run(self.keys, mechanism, options)
+
+    def _run(self, keys: int, mechanism: str, options: dict[str, Any]) -> list[int]:
         name = options.pop("prior", None)
         options = {"epsilon": EPSILON, "delta": DELTA, **options}
         label = repr((mechanism, name, sorted(options.items())))
@@ -82,7 +87,7 @@ class Runs:
             for seed in range(first + len(sizes), first + keys):
                 key = Key.from_insecure_seed(seed)
                 sizes.append(len(local.select_items(plan, self.corpus.pairs, key, prior=prior)[1]))
-        return measured(sizes)
+        return sizes
 
 
 def planned(mechanism: str, *, epsilon: float, delta: float, **options: Any) -> dpsu.Plan:
@@ -92,14 +97,9 @@ def planned(mechanism: str, *, epsilon: float, delta: float, **options: Any) -> 
 
 
 def measured(sizes: Sequence[int]) -> dict[str, Any]:
-    """Mean size with its spread."""
+    """Mean size with its standard error."""
     deviation = float(np.std(sizes, ddof=1)) if len(sizes) > 1 else 0.0
-    return {
-        "size": float(np.mean(sizes)),
-        "error": deviation / math.sqrt(len(sizes)),
-        "deviation": deviation,
-        "sizes": list(sizes),
-    }
+    return {"size": float(np.mean(sizes)), "error": deviation / math.sqrt(len(sizes))}
 
 
 def paper(mechanism: str, **options: Any) -> dict[str, Any]:
@@ -167,8 +167,7 @@ def reproduce(
 
 def _write(path: Path, sets: dict[str, Any]) -> None:
     ordered = {"sets": {name: sets[name] for name in paper_corpora.TITLES if name in sets}}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    keep(path, ordered)
 
 
 def described(corpus: Corpus) -> dict[str, Any]:
@@ -177,10 +176,8 @@ def described(corpus: Corpus) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "dpsu": dpsu.__version__,
         "cores": os.cpu_count(),
-        "first_seed": FIRST_SEED,
         "stands_for": corpus.stands_for,
         "users": len(corpus.pairs.users),
-        "pairs": int(corpus.set_sizes.sum()),
         "vocabulary": int((corpus.holders > 0).sum()),
         "observations": corpus.observations,
     }

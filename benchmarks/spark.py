@@ -19,7 +19,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dpsu
+from benchmarks.kept import keep
 from benchmarks.spark_metrics import Shuffles, cpu_seconds
 from dpsu.plans.mechanisms import Mechanism
 
@@ -322,19 +322,16 @@ def main() -> None:
         told = subprocess.run(command, capture_output=True, text=True, check=True)
         engines[PEER] = json.loads(told.stdout.splitlines()[-1])
     result = {
-        "size": chosen.size,
         "rows": _rows(path),
         "engines": engines,
         "date": datetime.now(UTC).date().isoformat(),
         "cores": os.cpu_count(),
         "repeats": chosen.repeats,
         "load": os.getloadavg()[1],
-        "system": platform.platform(),
         "versions": {name: version(name) for name in ("dpsu", "pyspark", "numpy", "pyarrow")},
     }
     print(table(result))
-    RESULTS.parent.mkdir(exist_ok=True)
-    results_of(chosen.size).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    keep(results_of(chosen.size), result)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
     python -m benchmarks.speed M --format csv the same from CSV
     python -m benchmarks.speed M --texts      texts of a dozen words, whose words are the items
     python -m benchmarks.speed XL --engines policy-gaussian   one of them alone
-    python -m benchmarks.speed M L --before TREE   with the default of an older tree beside ours
 
 Every measurement is a process of its own that does the work three times, XL twice and XXL once. The
 best of all but the first is warm, the first is cold (page cache and loading of compiled kernels
@@ -20,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -33,6 +31,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import keep
 from benchmarks.speed_data import SHAPES, SIZES, TEXTS, WORST, Shape, make
 
 HERE = Path(__file__).resolve().parent
@@ -83,7 +82,6 @@ OURS = [
     "bits",
     "default",
 ]
-BEFORE = "default before"  # fmt: skip
 # What is measured in every shape.
 OF_SHAPES = ["weighted-gaussian", "default"]
 
@@ -129,7 +127,7 @@ def work(engine: str, path: Path, out: Path) -> Callable[[], None]:
 
     mechanism, _, rounds = engine.partition("-") if engine == "sieve-6" else (engine, "", "")
     named: dict[str, Any] = {}
-    if engine not in ("default", BEFORE):
+    if engine != "default":
         options: dict[str, Any] = {"rounds": int(rounds)} if rounds else {}
         if mechanism not in ("greedy", "sieve", "bits"):
             options["max_items"] = 100
@@ -187,30 +185,32 @@ def _peak() -> float:
     return sum(resource.getrusage(one).ru_maxrss for one in who) * 1024 / 1e6
 
 
-def in_a_process(engine: str, path: Path, before: Path | None = None) -> dict[str, float]:
+def in_a_process(engine: str, path: Path) -> dict[str, float]:
     """Measure in a fresh process, so that peaks of memory do not mix."""
-    older = {"PYTHONPATH": str(before / "src")} if before is not None and engine == BEFORE else {}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.speed", "--measure", engine, str(path)],
-        capture_output=True, text=True, check=True, env=os.environ | older, cwd=HERE.parent,
+        capture_output=True, text=True, check=True, cwd=HERE.parent,
     )  # fmt: skip
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def compare(
-    size: str, shape: Shape, folder: Path, engines: list[str], before: Path | None = None
-) -> dict[str, Any]:
+def compare(size: str, shape: Shape, folder: Path, engines: list[str]) -> dict[str, Any]:
     """All engines on one data set."""
     path = make(size, shape, folder)
-    rows = _rows(path)
+    found = _taken(size, shape, path, engines)
+    format_ = "texts" if shape.texts else shape.format
+    result = {"size": size, "format": format_, "rows": _rows(path), "engines": found}
+    return result | ({"megabytes": _megabytes(path)} if shape.texts else {})
+
+
+def _taken(size: str, shape: Shape, path: Path, engines: list[str]) -> dict[str, dict[str, float]]:
+    """What each engine took, in a process of its own."""
     found = {}
     for engine in engines:
         print(f"{size} {shape}: {engine} ...", file=sys.stderr, flush=True)
-        found[engine] = in_a_process(engine, path, before)
-    format_ = "texts" if shape.texts else shape.format
-    result = {"size": size, "format": format_, "rows": rows, "engines": found}
-    return result | ({"megabytes": _megabytes(path)} if shape.texts else {})
+        found[engine] = in_a_process(engine, path)
+    return found
 
 
 def _megabytes(path: Path) -> float:
@@ -228,10 +228,10 @@ def compare_shapes(size: str, folder: Path, engines: list[str]) -> dict[str, Any
     for shape in [WORST] if size == "XL" else SHAPES:
         path = make(size, shape, folder)
         rows = _rows(path)
-        found = {}
-        for engine in engines:
-            print(f"{size} {shape}: {engine} ...", file=sys.stderr, flush=True)
-            found[engine] = in_a_process(engine, path)
+        found = {
+            engine: {what: taken[what] for what in ("warm_s", "warm_cpu_s", "peak_mb")}
+            for engine, taken in _taken(size, shape, path, engines).items()
+        }
         shapes[str(shape)] = {"described": shape.described, "engines": found}
     return {"size": size, "rows": rows, "shapes": shapes}
 
@@ -312,7 +312,6 @@ def main() -> None:
     parser.add_argument("--texts", action="store_true", help="words of texts as items")
     parser.add_argument("--format", choices=["parquet", "csv", "jsonl"], default="parquet")
     parser.add_argument("--engines", nargs="+", choices=[*BASELINES, *OURS], metavar="ENGINE")
-    parser.add_argument("--before", type=Path, metavar="TREE", help="an older tree of sources")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsu-speed")
     parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "FILE"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -323,7 +322,6 @@ def main() -> None:
         parser.error(f"name sizes of {', '.join(SIZES)}")
     chosen.data.mkdir(parents=True, exist_ok=True)
     engines = chosen.engines or [*BASELINES, *OURS]
-    engines += [BEFORE] if chosen.before is not None else []
     for size in chosen.sizes:
         if chosen.shapes:
             result = compare_shapes(size, chosen.data, [*BASELINES, *OF_SHAPES])
@@ -331,20 +329,18 @@ def main() -> None:
             shape = TEXTS if chosen.texts else Shape(format=chosen.format)
             if chosen.texts and not chosen.engines:
                 engines = [*BASELINES, *OF_SHAPES]
-            result = compare(size, shape, chosen.data, engines, chosen.before)
+            result = compare(size, shape, chosen.data, engines)
         result |= {
             "date": datetime.now(UTC).date().isoformat(),
-            "machine": {"cores": os.cpu_count(), "system": platform.platform()},
+            "cores": os.cpu_count(),
             "versions": {
                 name: version(name)
                 for name in ("dpsu", "duckdb", "numba", "numpy", "polars", "pyarrow")
             },
         }
         print(table_of_shapes(result) if chosen.shapes else table(result))
-        RESULTS.mkdir(exist_ok=True)
         name = f"shapes-{size}" if chosen.shapes else f"speed-{size}-{result['format']}"
-        target = RESULTS / f"{name}.json"
-        target.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        keep(RESULTS / f"{name}.json", result)
 
 
 if __name__ == "__main__":

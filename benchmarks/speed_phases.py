@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import json
 import math
 import os
 import pstats
@@ -29,6 +28,7 @@ from unittest import mock
 import numpy as np
 
 import dpsu
+from benchmarks.kept import keep
 from benchmarks.speed_data import WORST, Shape, make
 from dpsu.runtime import machine_code, threads
 from dpsu.runtime.jit import Kernel
@@ -179,7 +179,7 @@ def main() -> None:
                 "phases": {name: profile(path, each) for name, each in MECHANISMS.items()},
             })  # fmt: skip
     print(table(results))
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    keep(RESULTS, results)
 
 
 if __name__ == "__main__":

@@ -15,17 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.choosing import made_up
+from benchmarks.bits import made_up_sets
 from dpsu.contributions import order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
-from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines.local_rounds import LocalRounds
-from dpsu.inputs.reading import read
 from dpsu.randomness.keys import Key
 from dpsu.rounds.sieve import Steering, design_sieve
-from dpsu.yields.made_up import reddit_like
 
 CHANGES: dict[str, dict[str, Any]] = {
     "first version": {
@@ -84,18 +81,7 @@ def sizes(sets: list[Held], steering: Steering | None = None, **changed: Any) ->
 def main() -> None:
     """Print what each change does."""
     warnings.simplefilter("ignore")
-    table = reddit_like(60_000, seed=5)
-    rows = read(
-        table,
-        user="user",
-        item="item",
-        repeats=None,
-        with_repeats=False,
-        key=Key.from_insecure_seed(0),
-    )
-    shapes = ((50_000, 27), (50_000, 8), (30_000, 80))
-    made = (*(made_up(users, size, 0.9, 1.05) for users, size in shapes), intern(rows))
-    sets = [ordered(pairs) for pairs in made]
+    sets = [ordered(pairs) for name, pairs in made_up_sets().items() if name != "400 items"]
     base = sizes(sets)
     print(f"default: {', '.join(f'{size:,.0f}' for size in base)}")
     for name, change in CHANGES.items():

@@ -13,12 +13,10 @@ data may be released.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import resource
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -27,12 +25,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
 import dpsu
+from benchmarks.kept import keep
+from benchmarks.paper_runs import measured
 from dpsu.plans.mechanisms import Mechanism
 
 T = TypeVar("T")
@@ -74,7 +73,6 @@ length 1 is held by nobody: `spurious`. Means over keys with their standard erro
 and delta for all lengths together. Made by `python -m benchmarks.texts ngrams`. The shares 1, 2, 2
 of `dpsu ngrams` were chosen on airbnb_reviews among six tried.
 """
-HEAD_OF_SPEED = ("| texts | tokenizer | MB per processor second |", "|---|---|---:|")
 HEAD_OF_NGRAMS = (
     "| texts | epsilon, delta | | all | 1 | 2 | 3 | spurious |",
     "|---|---|---|---:|---:|---:|---:|---:|",
@@ -92,13 +90,12 @@ def speed(folder: Path) -> dict[str, Any]:
         for tokenizer, options in TOKENIZERS.items():
             run = partial(dpsu.release, path, item=dpsu.Tokens("text", **options), **CHEAPEST)
             _quietly(run)
-            began, clock = _processor_seconds(), time.perf_counter()
+            began = _processor_seconds()
             _quietly(run)
             spent = _processor_seconds() - began
             rows[f"{name} / {tokenizer}"] = {
                 "megabytes": megabytes,
                 "processor_seconds": spent,
-                "seconds": time.perf_counter() - clock,
             }
             print(
                 f"{name} {tokenizer}: {megabytes / spent:.1f} MB per processor second",
@@ -119,11 +116,9 @@ def ngrams(folder: Path, keys: int) -> dict[str, Any]:
                     _lengths(_released(table, mechanism, epsilon, delta, key), held)
                     for key in range(keys)
                 ]
-                rows[f"{name} / {label} / {name_of_it}"] = {
-                    length: [run[length] for run in found] for length in found[0]
-                }
-                means = {length: np.mean([run[length] for run in found]) for length in found[0]}
-                print(name, label, name_of_it, means, file=sys.stderr)
+                row = {length: measured([run[length] for run in found]) for length in found[0]}
+                rows[f"{name} / {label} / {name_of_it}"] = row
+                print(name, label, name_of_it, row, file=sys.stderr)
     return {"rows": rows, "keys": keys}
 
 
@@ -185,15 +180,10 @@ def tables(rates: dict[str, Any], sizes: dict[str, Any]) -> str:
     lines += HEAD_OF_NGRAMS
     for name, row in sizes["rows"].items():
         where, privacy, mechanism = name.split(" / ")
-        cells = [_told(runs) for runs in row.values()]
+        cells = [f"{m['size']:,.0f} ± {m['error']:.0f}" if m["size"] else "0" for m in row.values()]
         lines.append(f"| {where} | {privacy} | {mechanism} | {' | '.join(cells)} |")
     lines += ["", f"{sizes['keys']} keys, {sizes['date']}."]
     return "\n".join(lines)
-
-
-def _told(runs: list[int]) -> str:
-    error = np.std(runs, ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else 0.0
-    return f"{np.mean(runs):,.0f} ± {error:.0f}" if any(runs) else "0"
 
 
 def main() -> None:
@@ -205,8 +195,7 @@ def main() -> None:
     given = parser.parse_args()
     found = speed(given.data) if given.part == "speed" else ngrams(given.data, given.keys)
     found |= {"date": datetime.now(UTC).date().isoformat(), "cores": os.cpu_count()}
-    path = FOLDER / f"texts-{given.part}.json"
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    keep(FOLDER / f"texts-{given.part}.json", found)
 
 
 if __name__ == "__main__":

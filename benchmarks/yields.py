@@ -19,7 +19,6 @@ import json
 import math
 import re
 import sys
-import time
 import warnings
 from collections import Counter
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import dpsu
+from benchmarks.kept import keep
 from dpsu.contributions.grouped import arrange
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
@@ -146,9 +146,9 @@ def tables(found: dict[str, Any]) -> str:
 
 def _missed(measured: dict[str, Any]) -> str:
     """The part of the common items that is missed, in thousandths."""
-    if not measured.get("common"):
+    if measured["missed"] is None:
         return "-"
-    part = 1000.0 * measured["missed"] / measured["common"]
+    part = 1000.0 * measured["missed"]
     shown = f"{part:.0f}" if part >= 10 else f"{part:.2g}"
     return f"{shown} ‰" if part else "0"
 
@@ -180,6 +180,16 @@ def rows_of(name: str, folder: Path) -> pa.Table:
         items += held.keys()
         counts += held.values()
     return pa.table({"user": users, "item": items, "count": counts})
+
+
+def interned(rows: pa.Table) -> Pairs:
+    """Rows of user, item and count, ready for any number of runs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        key = Key.from_insecure_seed(0)
+        return intern(
+            read(rows, user="user", item="item", repeats="count", with_repeats=True, key=key)
+        )
 
 
 def facts_of(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
@@ -215,12 +225,12 @@ def _mechanism(row: dict[str, Any], prior: Any, users: int, pairs: int) -> Mecha
 def measure(
     pairs: Pairs, row: dict[str, Any], privacy: tuple[float, float], keys: int, prior: Any,
     facts: tuple[np.ndarray, np.ndarray], users: int,
-) -> dict[str, float]:  # fmt: skip
-    """Mean size with its standard error, missing mass and seconds, over keys."""
+) -> dict[str, float | None]:  # fmt: skip
+    """Mean size with its standard error, missing mass and missed common items, over keys."""
     guarantee = dpsu.Privacy(*privacy)
     mechanism = _mechanism(row, prior, users, len(pairs))
     plan = make_plan(guarantee, mechanism, dpsu.Users(), dpsu.Items())
-    sizes, missing, missed, common, began = [], [], 0, 0, time.perf_counter()
+    sizes, missing, missed, common = [], [], 0, 0
     by_holders = np.sort(facts[0])[::-1]
     place = {item: at for at, item in enumerate(pairs.items.values.to_pylist())}
     for seed in range(keys):
@@ -239,10 +249,7 @@ def measure(
         "size": float(np.mean(sizes)),
         "error": float(np.std(sizes, ddof=1) / math.sqrt(keys)) if keys > 1 else 0.0,
         "missing": float(np.mean(missing)),
-        "missed": missed / keys,
-        "common": common / keys,
-        "seconds": (time.perf_counter() - began) / keys,
-        "keys": keys,
+        "missed": missed / common if common else None,
     }
 
 
@@ -257,12 +264,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     prior_file = chosen.data / "public_reddit_posts.parquet"
     for name in chosen.sets:
-        table = rows_of(name, chosen.data)
-        rows = read(
-            table, user="user", item="item", repeats="count", with_repeats=True,
-            key=Key.from_insecure_seed(0),
-        )  # fmt: skip
-        pairs = intern(rows)
+        pairs = interned(rows_of(name, chosen.data))
         facts = facts_of(pairs)
         for privacy_name, privacy in PRIVACY.items():
             bound = Optimal(*privacy)
@@ -281,8 +283,9 @@ def main() -> None:
 
 
 def _merge(
-    name: str, privacy: str, label: str, found: dict[str, float], most: float, users: int, n: int
-) -> None:
+    name: str, privacy: str, label: str, found: dict[str, float | None], most: float, users: int,
+    n: int,
+) -> None:  # fmt: skip
     kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     entry = kept.setdefault(name, {"rows": {}}) | {"users": users, "pairs": n}
     kept[name] = entry
@@ -291,7 +294,7 @@ def _merge(
     at.setdefault("sizes", {})[label] = found
     kept["date"] = datetime.now(UTC).date().isoformat()
     kept["dpsu"] = dpsu.__version__
-    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    keep(RESULTS, kept)
 
 
 if __name__ == "__main__":

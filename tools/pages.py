@@ -45,7 +45,6 @@ def pages() -> dict[Path, str]:
         DOCS / "guides" / "forecast.md": _forecast(),
         DOCS / "guides" / "series.md": _series(),
         DOCS / "guides" / "hand-on.md": _hand_on(),
-        DOCS / "explanation" / "how-it-works.md": _tried(),
         DOCS / "figures" / "audit.md": _audit(),
         DOCS / "figures" / "reliability.md": _reliability(),
         ROOT / "mkdocs.yml": _navigation(),
@@ -100,7 +99,7 @@ def _speed() -> str:
 def _measured(result: dict[str, Any]) -> str:
     """When, on what and with which versions."""
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
-    return f"{result['date']}, {result['machine']['cores']} cores, {versions}."
+    return f"{result['date']}, {result['cores']} cores, {versions}."
 
 
 def _yields() -> str:
@@ -165,13 +164,6 @@ def _hand_on() -> str:
 
     found = json.loads(runner.RESULTS.read_text("utf-8"))
     return _filled("guides/hand-on.md", tables.snippets() | tables.measured(found))
-
-
-def _tried() -> str:
-    from benchmarks import bits_experiments
-
-    result = json.loads(bits_experiments.RESULTS.read_text("utf-8"))
-    return _filled("explanation/how-it-works.md", {"tried": bits_experiments.table(result)})
 
 
 def _audit() -> str:

@@ -66,11 +66,11 @@ def _panels(sets: dict[str, Any], draw: Draw) -> Any:
     return figure
 
 
-def _lines(axis: Any, figure: dict[str, Any], get: Callable[[Any], float]) -> None:
+def _lines(axis: Any, figure: dict[str, dict[str, float]]) -> None:
     for name, row in figure.items():
         color, marker = STYLES[name]
         axis.plot(
-            [float(x) for x in row], [get(m) for m in row.values()],
+            [float(x) for x in row], [*row.values()],
             color=color, marker=marker, markersize=3, linewidth=1.2, label=LABELS.get(name, name),
         )  # fmt: skip
 
@@ -80,12 +80,8 @@ def _crosses(axis: Any, points: Iterable[tuple[float, float]]) -> None:
     axis.plot(x, y, linestyle="", marker="x", color="black", markersize=5, label="published")
 
 
-def _size(m: Any) -> float:
-    return float(m["size"])
-
-
 def _by_epsilon(axis: Any, name: str, entry: dict[str, Any]) -> None:
-    _lines(axis, entry["figures"]["1"], _size)
+    _lines(axis, entry["figures"]["1"])
     if entry["stands_for"] == "reddit":
         at = published.LIMITS.index(published.FIGURE_LIMIT)
         sizes = [row[at][0] for row in published.GOPI_TABLE_2.values()]
@@ -94,7 +90,8 @@ def _by_epsilon(axis: Any, name: str, entry: dict[str, Any]) -> None:
 
 
 def _by_limit(axis: Any, name: str, entry: dict[str, Any]) -> None:
-    _lines(axis, entry["figures"]["5"], _size)
+    table = entry["tables"]["2"].items()
+    _lines(axis, {m: {limit: at["size"] for limit, at in row.items()} for m, row in table})
     if entry["stands_for"] == "reddit":
         _crosses(
             axis,
@@ -108,7 +105,7 @@ def _by_limit(axis: Any, name: str, entry: dict[str, Any]) -> None:
 
 
 def _by_alpha(axis: Any, name: str, entry: dict[str, Any]) -> None:
-    _lines(axis, entry["figures"]["6"], _size)
+    _lines(axis, entry["figures"]["6"])
     if entry["stands_for"] == "reddit":
         at = published.LIMITS.index(published.FIGURE_LIMIT)
         sizes = [published.GOPI_TABLE_2[m][at][0] for m in gopi2020.POLICIES]
@@ -119,12 +116,8 @@ def _by_alpha(axis: Any, name: str, entry: dict[str, Any]) -> None:
 def _ranks(sets: dict[str, Any]) -> Any:
     figure, axis = plt.subplots(figsize=(6, 5), layout="constrained")
     for name, entry in sets.items():
-        points = entry["figures"]["4"]
-        slope = entry["zipf"]
-        axis.plot(
-            [rank for rank, _ in points], [holders for _, holders in points],
-            linewidth=1.2, label=f"{TITLES[name]}, slope {slope:.2f}",
-        )  # fmt: skip
+        label = f"{TITLES[name]}, slope {entry['zipf']:.2f}"
+        axis.plot(*entry["figures"]["4"], linewidth=1.2, label=label)
         if entry["stands_for"] == "reddit":
             _crosses(axis, [(row[0], k) for k, row in published.GOPI_TABLE_3.items()])
     axis.set(xscale="log", yscale="log", xlabel="rank", ylabel="users who hold the item")
@@ -136,7 +129,7 @@ def _ranks(sets: dict[str, Any]) -> Any:
 def _thresholds(sets: dict[str, Any]) -> Any:
     figure, axis = plt.subplots(figsize=(5, 3.4), layout="constrained")
     found = next(iter(sets.values()))["figures"]["2"]
-    _lines(axis, found, float)
+    _lines(axis, found)
     axis.set(xlabel="epsilon", ylabel="threshold rho")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=10)
@@ -150,7 +143,7 @@ def _sweeps(sets: dict[str, Any]) -> Any:
     for row, (name, entry) in zip(axes, sets.items(), strict=True):
         found = entry["figures"]["3"]
         for axis, key, label in zip(row, ("alpha", "epsilon"), ("alpha", "epsilon"), strict=True):
-            _lines(axis, found[key], _size)
+            _lines(axis, found[key])
             axis.set_xlabel(label)
             axis.set_title(TITLES[name], fontsize=10)
             axis.grid(alpha=0.3)

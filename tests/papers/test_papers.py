@@ -17,6 +17,7 @@ from benchmarks import (
     paper_corpora,
     paper_page,
     paper_reasons,
+    yields,
 )
 from benchmarks import paper_numbers as published
 from benchmarks.paper_compare import Compared, compared
@@ -67,7 +68,8 @@ def test_every_table_and_figure_is_produced_on_every_set(results: Results) -> No
         assert list(found["sets"]) == ["synthetic", "airbnb_reviews", "steam_200k", "reddit"]
         for entry in found["sets"].values():
             assert tuple(entry["tables"]) == module.TABLES
-            assert tuple(entry["figures"]) == module.FIGURES
+            drawn_of_tables = {"5"} if module is gopi2020 else set()
+            assert {*entry["figures"]} == {*module.FIGURES} - drawn_of_tables
             assert all(entry["tables"].values()) or not entry["tables"]["3"]
             assert all(entry["figures"].values())
     assert gopi2020.TABLES == ("1", "2", "3", "4")
@@ -214,7 +216,7 @@ def test_made_up_priors_overlap_as_they_should() -> None:
 
 def test_a_corpus_knows_holders_and_set_sizes() -> None:
     rows = pa.table({"user": [1, 1, 2, 2], "item": ["a", "b", "a", "a"], "count": [1, 2, 3, 4]})
-    corpus = paper_corpora.Corpus("synthetic", paper_corpora.interned(rows))
+    corpus = paper_corpora.Corpus("synthetic", yields.interned(rows))
     assert sorted(corpus.set_sizes.tolist()) == [1, 2]
     assert sorted(corpus.holders.tolist()) == [1, 2]
     assert gopi2020.ranks(corpus) == [[1, 2], [2, 1]]

@@ -22,6 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import keep
+
 from tools.peers import made_up, spark_versions
 from tools.peers.asking import MAX_AMOUNT
 from tools.peers.environments import LIBRARIES, Library, NotInstalledError, last_line, python_of
@@ -208,6 +210,6 @@ def main() -> None:
                 entry = spark_versions.tried(library, many.folder, many.purchases, asked.python)
             print(f"  {entry.get('failed', 'ran')}", file=sys.stderr, flush=True)
             kept[library.name] = entry | {"dpsu": dpsu.__version__}
-            asked.results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            keep(asked.results, found)
     many.clean()
     one.clean()

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import keep
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "soak.json"
 # Enough to repeat what went wrong; a flood of one kind need not be kept in full.
-MOST_CASES, MOST_SHOWN, MOST_TOLD = 20, 5, 160
+MOST_SHOWN, MOST_TOLD = 5, 160
 
 
 def summary(found: dict[str, dict[str, Any]]) -> str:
@@ -23,57 +25,61 @@ def summary(found: dict[str, dict[str, Any]]) -> str:
 
 
 def add(path: Path, found: dict[str, dict[str, Any]], minutes: float) -> None:
-    """Add a run to the file; sums are kept by version and state of the sources."""
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {"sources": []}
+    """Add a run to the file: to the newest sources, or to the sums of all earlier ones."""
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {"earlier": _nothing()}
     name = attacked()
-    entries: list[dict[str, Any]] = known["sources"]
-    entry = next((e for e in entries if e["name"] == name), None)
-    if entry is None:
-        entry = {"name": name, "minutes": 0.0, "attacks": {}}
-        entries.append(entry)
-    # The newest is the last.
-    entries.remove(entry)
-    entries.append(entry)
-    entry["date"] = datetime.now(UTC).date().isoformat()
-    entry["minutes"] = round(entry["minutes"] + minutes, 1)
+    if "newest" in known and known["newest"]["name"] != name:
+        newest = known.pop("newest")
+        _add(known["earlier"], newest["attacks"], newest["minutes"])
+    newest = known.setdefault("newest", {"name": name, **_nothing()})
+    newest["date"] = datetime.now(UTC).date().isoformat()
+    _add(newest, found, minutes)
     for attack, row in found.items():
-        sums = entry["attacks"].setdefault(attack, {"tried": 0, "bad": 0, "cases": []})
-        sums["tried"] += row["tried"]
-        sums["bad"] += row["bad"]
+        sums = newest["attacks"][attack]
         sums["unit"], sums["varied"] = row["unit"], row["varied"]
-        sums["cases"] = (sums["cases"] + row["cases"])[:MOST_CASES]
-    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        cases = [{"seed": case["seed"], "trouble": case["troubles"][0]} for case in row["cases"]]
+        sums["cases"] = (sums.get("cases", []) + cases)[:MOST_SHOWN]
+    keep(path, known)
+
+
+def _nothing() -> dict[str, Any]:
+    return {"minutes": 0.0, "attacks": {}}
+
+
+def _add(sums: dict[str, Any], found: dict[str, dict[str, Any]], minutes: float) -> None:
+    """Minutes, and what was tried and bad, of one run or of several."""
+    sums["minutes"] = round(sums["minutes"] + minutes, 1)
+    for attack, row in found.items():
+        entry = sums["attacks"].setdefault(attack, {"tried": 0, "bad": 0})
+        entry["tried"] += row["tried"]
+        entry["bad"] += row["bad"]
 
 
 def table(known: dict[str, Any]) -> str:
     """What was found in all runs together, and in the newest sources, as Markdown."""
-    *earlier, newest = known["sources"]
+    earlier, newest = known["earlier"], known["newest"]
     lines = [
         "| attack | tried, all runs | bad | tried, newest sources | bad | what was varied |",
         "|---|---:|---:|---:|---:|---|",
     ]
     for name, sums in newest["attacks"].items():
-        before = [entry["attacks"].get(name, {}) for entry in earlier]
-        tried, bad = (
-            sums[key] + sum(row.get(key, 0) for row in before) for key in ("tried", "bad")
-        )
+        before = earlier["attacks"].get(name, {"tried": 0, "bad": 0})
+        tried, bad = (sums[key] + before[key] for key in ("tried", "bad"))
         lines.append(
             f"| {name} | {tried:,} {sums['unit']} | {bad:,} | {sums['tried']:,} | "
             f"{sums['bad']:,} | {sums['varied']} |"
         )
-    minutes = sum(entry["minutes"] for entry in known["sources"])
+    minutes = earlier["minutes"] + newest["minutes"]
     lines += [
         "",
         f"All runs: {minutes:,.0f} minutes. Newest: dpsu {newest['name']} (a name that "
         f"`git rev-parse --short HEAD:src/dpsu` tells), {newest['minutes']:,.0f} minutes, "
-        f"{newest['date']}. What is bad in the newest sources is open and listed here; bad cases "
-        "of earlier ones are in `benchmarks/results/soak.json`.",
+        f"{newest['date']}. What is bad in the newest sources is open and listed here.",
     ]
     for name, sums in newest["attacks"].items():
         lines += ["", f"Bad {name}:", ""] if sums["cases"] else []
         lines += [
-            f"- seed {case['seed']}: `{case['troubles'][0][:MOST_TOLD]}`"
-            for case in sums["cases"][:MOST_SHOWN]
+            f"- seed {case['seed']}: `{case['trouble'][:MOST_TOLD]}`" for case in sums["cases"]
         ]
     return "\n".join(lines)
 

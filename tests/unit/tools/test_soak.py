@@ -117,8 +117,9 @@ def test_results_add_up_by_the_sources_that_were_attacked(
         monkeypatch.setattr(results, "attacked", lambda name=name: name)
         results.add(path, found, 2.0)
     known = json.loads(path.read_text("utf-8"))
-    sums = [(entry["name"], entry["attacks"]["kills"]["tried"]) for entry in known["sources"]]
-    assert sums == [("first", 20), ("second", 10)]
+    assert known["newest"]["name"] == "second"
+    sums = [known[which]["attacks"]["kills"]["tried"] for which in ("earlier", "newest")]
+    assert sums == [20, 10]
     table = results.table(known)
     assert "| kills | 30 kills | 3 | 10 | 1 | the signal |" in table
     assert "All runs: 6 minutes. Newest: dpsu second" in table
@@ -136,7 +137,9 @@ def test_each_attack_runs(tmp_path: Path) -> None:
         cwd=ROOT, capture_output=True, check=False, text=True,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
-    (entry,) = json.loads(path.read_text("utf-8"))["sources"]
+    known = json.loads(path.read_text("utf-8"))
+    assert not known["earlier"]["attacks"]
+    entry = known["newest"]
     assert list(entry["attacks"]) == [attack.name for attack in ATTACKS]
     assert all(sums["tried"] >= 4 for sums in entry["attacks"].values())
     assert "Traceback" not in done.stderr
