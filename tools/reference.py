@@ -23,7 +23,6 @@ MODULES = (
     "dpsu",
     "dpsu.spark",
     "dpsu.dask",
-    "dpsu.duckdb",
     "dpsu.sklearn",
     "dpsu.vocabulary.training",
     "dpsu.vocabulary.lexicons",

@@ -14,7 +14,6 @@ from tools import pages, reference
 
 import dpsu
 import dpsu.dask
-import dpsu.duckdb
 import dpsu.spark
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
@@ -25,7 +24,6 @@ TESTED_ELSEWHERE = {
     "columns",
     "compare",
     "dask",
-    "duckdb",
     "domains",
     "forecast",
     "hand-on",
@@ -62,7 +60,6 @@ def test_every_public_name_has_a_page_in_the_reference() -> None:
     names = [f"dpsu.{name}" for name in dpsu.__all__]
     names += [f"dpsu.spark.{name}" for name in dpsu.spark.__all__]
     names += [f"dpsu.dask.{name}" for name in dpsu.dask.__all__]
-    names += [f"dpsu.duckdb.{name}" for name in dpsu.duckdb.__all__]
     for name in [*names, "dpsu.sklearn.PrivateVocabulary"]:
         assert f"[`{name}`](" in made["index.md"], name
     # Some file systems do not tell upper from lower case.

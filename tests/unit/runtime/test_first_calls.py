@@ -22,7 +22,7 @@ from dpsu.runtime import machine_code, threads
 NOT_NEEDED = (
     "IPython", "narwhals", "pandas", "polars", "duckdb", "dask", "pyspark", "rich", "sklearn",
     "scipy", "numpy.ma", "pyarrow.dataset", "sqlite3", "dpsu.audits", "dpsu.clusters", "dpsu.codebooks",
-    "dpsu.dask", "dpsu.duckdb", "dpsu.ledger.ledger", "dpsu.selection", "dpsu.series.repeated",
+    "dpsu.dask", "dpsu.ledger.ledger", "dpsu.selection", "dpsu.series.repeated",
     "dpsu.spark", "dpsu.yields", "dpsu.vocabulary",
 )  # fmt: skip
 OTHER_COMMANDS = (
