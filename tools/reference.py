@@ -25,7 +25,6 @@ MODULES = (
     "dpsu.dask",
     "dpsu.sklearn",
     "dpsu.vocabulary.training",
-    "dpsu.vocabulary.lexicons",
 )
 INTRODUCTION = """# Python
 
