@@ -52,6 +52,7 @@ papers: $(VENV)/.test
 # Released keys in other libraries, each installed in an environment of its own in .peers; some of
 # them need Python 3.11 (PEERS_PYTHON) and Java. About 4 GB, and a quarter of an hour.
 peers: $(VENV)/.test
+	$(BIN)/python -m tools.peers.oracles $(if $(PEERS_PYTHON),--python "$(PEERS_PYTHON)")
 	$(BIN)/python -m tools.peers $(if $(PEERS_PYTHON),--python "$(PEERS_PYTHON)")
 	$(BIN)/python -m tools.pages
 
