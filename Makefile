@@ -16,6 +16,11 @@ $(VENV)/.test: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
+# For the figures of the documentation, which nothing else draws.
+$(VENV)/.plots: $(VENV)/.test
+	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.8'
+	touch $@
+
 demo: $(VENV)/.demo
 	$(BIN)/dpsu warm-up
 	$(BIN)/dpsu demo
@@ -35,7 +40,7 @@ mutants: $(VENV)/.test
 	$(BIN)/python -m tools.mutants --jobs 2 --record
 	$(BIN)/python -m tools.pages
 
-bench: $(VENV)/.test
+bench: $(VENV)/.plots
 	$(BIN)/python -m benchmarks.speed S M
 	$(BIN)/python benchmarks/spark.py M
 	$(BIN)/python -m tools.plots
@@ -43,7 +48,7 @@ bench: $(VENV)/.test
 
 # Without DATA, the made-up corpus only; with DATA=folder, whatever of the shared sets and of the
 # papers' own files the folder holds.
-papers: $(VENV)/.test
+papers: $(VENV)/.plots
 	$(BIN)/python -m benchmarks.gopi2020 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m benchmarks.carvalho2022 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m tools.plots
