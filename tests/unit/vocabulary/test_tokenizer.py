@@ -180,20 +180,18 @@ def test_an_empty_release_still_makes_a_tokenizer(model: str, tmp_path: Path) ->
 AWKWARD = ["", " ", "1", "a\tb", "back\\slash", "back\\nslash", "comma,quote\"", "line\nfeed", "null", "re\rturn", "中文"]  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", [".txt", ".csv", ".parquet", ".json"])
-@pytest.mark.parametrize("counts", [None, list(range(20, 20 - len(AWKWARD), -1))])
-def test_what_a_release_writes_is_read_back(
-    suffix: str, counts: list[int] | None, tmp_path: Path
-) -> None:
-    release = released(AWKWARD, counts)
-    release.write(tmp_path / f"words{suffix}")
-    found = read_vocabulary(tmp_path / f"words{suffix}")
-    assert found == read_vocabulary(release)
-    assert set(found.words) == set(AWKWARD) - {""}
-    assert found.counted == (counts is not None)
-    empty = released([], None if counts is None else [])
-    empty.write(tmp_path / f"empty{suffix}")
-    assert len(read_vocabulary(tmp_path / f"empty{suffix}")) == 0
+def test_what_a_release_writes_is_read_back(tmp_path: Path) -> None:
+    for counts in (None, list(range(20, 20 - len(AWKWARD), -1))):
+        for suffix in (".txt", ".csv", ".parquet", ".json"):
+            release = released(AWKWARD, counts)
+            release.write(tmp_path / f"words{suffix}")
+            found = read_vocabulary(tmp_path / f"words{suffix}")
+            assert found == read_vocabulary(release), (suffix, counts)
+            assert set(found.words) == set(AWKWARD) - {""}, (suffix, counts)
+            assert found.counted == (counts is not None), (suffix, counts)
+            empty = released([], None if counts is None else [])
+            empty.write(tmp_path / f"empty{suffix}")
+            assert len(read_vocabulary(tmp_path / f"empty{suffix}")) == 0, (suffix, counts)
 
 
 def test_integers_are_words_too(tmp_path: Path) -> None:
@@ -221,11 +219,11 @@ BAD_FILES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "content", "words"), BAD_FILES)
-def test_bad_files(name: str, content: bytes, words: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(dpsu.DataError, match=re.escape(words)):
-        read_vocabulary(tmp_path / name)
+def test_bad_files(tmp_path: Path) -> None:
+    for name, content, words in BAD_FILES:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(dpsu.DataError, match=re.escape(words)):
+            read_vocabulary(tmp_path / name)
 
 
 BAD_OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
@@ -242,10 +240,10 @@ BAD_OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "options", "message"), BAD_OPTIONS)
-def test_bad_options(words: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(dpsu.ParameterError, match=message):
-        train_tokenizer(words, **options)
+def test_bad_options() -> None:
+    for words, options, message in BAD_OPTIONS:
+        with pytest.raises(dpsu.ParameterError, match=message):
+            train_tokenizer(words, **options)
 
 
 def test_another_name_for_the_unknown() -> None:
