@@ -22,6 +22,7 @@ from dpsu.inputs.reading import wanted
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, assert_clean, chain
 from tests.support import flat, servers
+from tests.support.examples import python, same_keys, shell
 from tests.unit.inputs.test_inputs import SETTINGS, arrow, make_rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -273,23 +274,21 @@ def test_the_examples_of_the_guide_run(
         shop.execute(
             "create table visits as select range // 2 as person, 'bread' as product from range(600)"
         )
-    first, second = (
-        b.replace("dpsu ", f"{sys.executable} -m dpsu ", 1) for b in blocks(guide, "sh")
-    )
     monkeypatch.chdir(tmp_path)
-    subprocess.run(["bash", "-ec", first], check=True, timeout=300)
+    same_keys(monkeypatch)
+    first, second = blocks(guide, "sh")
+    shell(first, tmp_path)
     assert Path("items.txt").read_text() == "bread\n"
-    space: dict[str, Any] = {}
-    exec(compile(blocks(guide, "python")[0], "sql.md", "exec"), space)
-    assert space["result"].items == ("bread",)
+    query, model = (python([code], "sql.md") for code in blocks(guide, "python"))
+    assert query["result"].items == ("bread",)
+    assert callable(model["model"])
     uri = source("postgresql")
     execute(
         uri,
         "create table visits as select gen_random_uuid() as person_id, 'milk' as product, 2025 as "
         "year from generate_series(1, 300)",
     )
-    typed = second.replace("postgresql://analyst@db.example.org/shop", f"'{uri}'")
-    subprocess.run(["bash", "-ec", typed], check=True, timeout=300)
+    shell(second.replace("postgresql://analyst@db.example.org/shop", f"'{uri}'"), tmp_path)
     assert Path("items.txt").read_text() == "milk\n"
 
 

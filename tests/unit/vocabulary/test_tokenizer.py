@@ -23,6 +23,7 @@ import dpsu
 from dpsu.vocabulary import training
 from dpsu.vocabulary.training import MODELS, SPECIAL_TOKENS, train_tokenizer, write_tokenizer
 from dpsu.vocabulary.words import Vocabulary, read_vocabulary
+from tests.support.examples import python, same_keys, shell
 from tests.unit.cli import test_cli
 from tests.unit.cli.test_cli import Run
 
@@ -372,13 +373,11 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """But for what needs transformers, which is not installed."""
     page = (ROOT / "docs" / "guides" / "tokenizers.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
-    space: dict[str, Any] = {}
-    for language, code in re.findall(r"```(python|sh)\n(.*?)```", page, re.S):
-        if language == "sh":
-            script = code.replace("dpsu ", f"{sys.executable} -m dpsu ")
-            subprocess.run(["bash", "-ec", script], capture_output=True, check=True)
-        elif "transformers" not in code:
-            exec(compile(code, "tokenizers.md", "exec"), space)
+    same_keys(monkeypatch)
+    train, _, *lists = re.findall(r"```python\n(.*?)```", page, re.S)
+    space = python([train, *lists], "tokenizers.md")
+    (typed,) = re.findall(r"```sh\n(.*?)```", page, re.S)
+    shell(typed, tmp_path)
     words = Path("fasttext.txt").read_text("utf-8").splitlines()
     assert set(words) == set(space["words"].items)
     assert Path("dictionary.txt").read_text("utf-8").splitlines()[1].startswith(f"0\t{words[0]}\t")
