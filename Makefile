@@ -17,6 +17,11 @@ $(VENV)/.test: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
+# For the figures of the documentation, which nothing else draws.
+$(VENV)/.plots: $(VENV)/.test
+	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.8'
+	touch $@
+
 demo: $(VENV)/.demo
 	$(BIN)/dpsu warm-up
 	$(BIN)/dpsu demo
@@ -36,7 +41,7 @@ mutants: $(VENV)/.test
 	$(BIN)/python -m tools.mutants --jobs 2 --record
 	$(BIN)/python -m tools.pages
 
-bench: $(VENV)/.test
+bench: $(VENV)/.plots
 	$(BIN)/python -m benchmarks.speed S M
 	$(BIN)/python benchmarks/spark.py M
 	$(BIN)/python -m tools.plots
@@ -44,7 +49,7 @@ bench: $(VENV)/.test
 
 # Without DATA, the made-up corpus only; with DATA=folder, whatever of the shared sets and of the
 # papers' own files the folder holds.
-papers: $(VENV)/.test
+papers: $(VENV)/.plots
 	$(BIN)/python -m benchmarks.gopi2020 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m benchmarks.carvalho2022 $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m tools.plots
@@ -53,6 +58,7 @@ papers: $(VENV)/.test
 # Released keys in other libraries, each installed in an environment of its own in .peers; some of
 # them need Python 3.11 (PEERS_PYTHON) and Java. About 4 GB, and a quarter of an hour.
 peers: $(VENV)/.test
+	$(BIN)/python -m tools.peers.oracles $(if $(PEERS_PYTHON),--python "$(PEERS_PYTHON)")
 	$(BIN)/python -m tools.peers $(if $(PEERS_PYTHON),--python "$(PEERS_PYTHON)")
 	$(BIN)/python -m tools.pages
 

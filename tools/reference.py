@@ -23,10 +23,8 @@ MODULES = (
     "dpsu",
     "dpsu.spark",
     "dpsu.dask",
-    "dpsu.duckdb",
     "dpsu.sklearn",
     "dpsu.vocabulary.training",
-    "dpsu.vocabulary.lexicons",
 )
 INTRODUCTION = """# Python
 

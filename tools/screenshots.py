@@ -1,6 +1,6 @@
 """Pictures of the pages for the documentation, taken in a real browser.
 
-    python -m tools.screenshots
+    python -m tools.screenshots      (needs Pillow, which the tests do not)
 
 The forecast is of made-up users, the comparison of the made-up sample: nothing in the pictures is
 private.

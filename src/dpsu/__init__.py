@@ -49,7 +49,6 @@ from dpsu.results import Release
 
 if _typing.TYPE_CHECKING:
     from dpsu import dask as dask
-    from dpsu import duckdb as duckdb
     from dpsu import spark as spark
     from dpsu.audits import Audit, audit
     from dpsu.codebooks import Domains, domains
@@ -111,7 +110,7 @@ __all__ = [
 ]
 
 # What a release can do without is loaded when it is first asked for.
-_MODULES = ("dask", "duckdb", "spark")
+_MODULES = ("dask", "spark")
 _LOADED_LATER = {
     "Audit": "audits",
     "Comparison": "yields.comparing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
@@ -9,15 +10,18 @@ import sys
 import textwrap
 from pathlib import Path
 
+import duckdb
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from tools import pages, reference
 
 import dpsu
 import dpsu.dask
-import dpsu.duckdb
 import dpsu.spark
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
+from tests.support.examples import python, same_keys, shell
 
 ROOT = Path(__file__).resolve().parents[2]
 # These need data of their own, and have tests of their own.
@@ -25,7 +29,6 @@ TESTED_ELSEWHERE = {
     "columns",
     "compare",
     "dask",
-    "duckdb",
     "domains",
     "forecast",
     "hand-on",
@@ -62,7 +65,6 @@ def test_every_public_name_has_a_page_in_the_reference() -> None:
     names = [f"dpsu.{name}" for name in dpsu.__all__]
     names += [f"dpsu.spark.{name}" for name in dpsu.spark.__all__]
     names += [f"dpsu.dask.{name}" for name in dpsu.dask.__all__]
-    names += [f"dpsu.duckdb.{name}" for name in dpsu.duckdb.__all__]
     for name in [*names, "dpsu.sklearn.PrivateVocabulary"]:
         assert f"[`{name}`](" in made["index.md"], name
     # Some file systems do not tell upper from lower case.
@@ -82,161 +84,108 @@ def test_the_reference_lists_every_option_of_every_mechanism() -> None:
             assert option.help in page
 
 
-def test_the_python_example_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, more = blocks(ROOT / "README.md", "python")
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where examples run: they write files, and draw the same keys each time."""
     monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
-    exec(compile(first, "README.md", "exec"), space)
-    exec(compile(more, "README.md", "exec"), space)
-    result = space["result"]
+    same_keys(monkeypatch)
+    return tmp_path
+
+
+def test_the_python_example_of_the_readme_runs(folder: Path) -> None:
+    result = python(blocks(ROOT / "README.md", "python"), "README.md")["result"]
     assert isinstance(result, dpsu.Release)
-    assert set(result.items) <= {"bread", "milk"}
-    assert (tmp_path / "items.csv").exists()
+    assert set(result.items) == {"bread", "milk"}
+    assert (folder / "items.csv").exists()
 
 
-def test_the_shell_examples_of_the_readme_run(tmp_path: Path) -> None:
+def test_the_shell_examples_of_the_readme_run(folder: Path) -> None:
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
-    (tmp_path / "visits").mkdir()
-    import gzip
-
-    (tmp_path / "visits" / "1.csv.gz").write_bytes(
-        gzip.compress(f"person,product\n{rows}".encode())
-    )
-    (tmp_path / "public_counts.csv").write_text("item,holders\nbread,9\n")
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    table = pyarrow.csv.read_csv(tmp_path / "visits" / "1.csv.gz")
-    pyarrow.parquet.write_table(table, tmp_path / "visits.parquet")
-    import duckdb
-
-    with duckdb.connect(tmp_path / "shop.db") as shop:
-        shop.execute(f"create table visits as from '{tmp_path}/visits.parquet'")
-    shell = [b for b in blocks(ROOT / "README.md", "sh") if "dpsu release" in b]
-    script, texts = shell
+    (folder / "visits").mkdir()
+    (folder / "visits" / "1.csv.gz").write_bytes(gzip.compress(f"person,product\n{rows}".encode()))
+    (folder / "public_counts.csv").write_text("item,holders\nbread,9\n")
+    table = pyarrow.csv.read_csv(folder / "visits" / "1.csv.gz")
+    pyarrow.parquet.write_table(table, folder / "visits.parquet")
+    with duckdb.connect(folder / "shop.db") as shop:
+        shop.execute("create table visits as from 'visits.parquet'")
     posts = "".join(f'w{u},"So long, and thanks for the fish"\n' for u in range(300))
-    (tmp_path / "posts.csv").write_text(f"writer,body\n{posts}")
-    script = f"{script}\n{texts}".replace("dpsu ", f"{sys.executable} -m dpsu ")
-    done = subprocess.run(
-        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "thanks for" in (tmp_path / "phrases.txt").read_text().splitlines()
-    assert (tmp_path / "tokenizer.json").exists()
-    assert (tmp_path / "items.parquet").exists()
-    assert (tmp_path / "report.json").exists()
-    assert set((tmp_path / "items.txt").read_text().split()) <= {"bread", "milk"}
+    (folder / "posts.csv").write_text(f"writer,body\n{posts}")
+    script, texts = (b for b in blocks(ROOT / "README.md", "sh") if "dpsu release" in b)
+    shell(f"{script}\n{texts}", folder)
+    assert "thanks for" in (folder / "phrases.txt").read_text().splitlines()
+    for made in ("tokenizer.json", "items.parquet", "report.json"):
+        assert (folder / made).exists()
+    assert set((folder / "items.txt").read_text().split()) == {"bread", "milk"}
 
 
-def test_the_examples_of_the_front_page_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_the_front_page_run(folder: Path) -> None:
     front = ROOT / "docs" / "index.md"
     local, spark = (textwrap.dedent(block) for block in blocks(front, "python"))
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
-    exec(compile(local, "index.md", "exec"), space)
-    result = space["result"]
+    result = python([local], "index.md")["result"]
     assert isinstance(result, dpsu.Release)
-    assert set(result.items) <= {"bread", "milk"}
+    assert set(result.items) == {"bread", "milk"}
     # The guide to Spark begins with the same lines, and its own test runs them.
     assert spark in blocks(ROOT / "docs" / "guides" / "spark.md", "python")[0]
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
-    (tmp_path / "visits.csv").write_text(f"person,product\n{rows}")
-    (shell,) = blocks(front, "sh")
-    script = textwrap.dedent(shell).replace("dpsu ", f"{sys.executable} -m dpsu ")
-    done = subprocess.run(
-        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert set((tmp_path / "items.txt").read_text().split()) <= {"bread", "milk"}
+    (folder / "visits.csv").write_text(f"person,product\n{rows}")
+    (typed,) = blocks(front, "sh")
+    shell(textwrap.dedent(typed), folder)
+    assert set((folder / "items.txt").read_text().split()) == {"bread", "milk"}
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
-def test_the_examples_of_guides_run(
-    guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
+def test_the_examples_of_guides_run(guide: Path, folder: Path) -> None:
     assert blocks(guide, "python")
-    for block in blocks(guide, "python"):
-        exec(compile(block, guide.name, "exec"), space)
+    python(blocks(guide, "python"), guide.name)
     if typed := blocks(guide, "sh"):
         rows = "".join(f"p{u},weather\np{u},disease {u}\n" for u in range(300))
-        (tmp_path / "searches.csv").write_text(f"person,query\n{rows}")
-        script = "\n".join(typed).replace("dpsu ", f"{sys.executable} -m dpsu ")
-        done = subprocess.run(
-            ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        assert "weather" in (tmp_path / "items.csv").read_text()
+        (folder / "searches.csv").write_text(f"person,query\n{rows}")
+        shell("\n".join(typed), folder)
+        assert "weather" in (folder / "items.csv").read_text()
 
 
 def test_the_examples_of_the_guide_to_columns_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guide = ROOT / "docs" / "guides" / "columns.md"
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
-    for block in blocks(guide, "python"):
-        exec(compile(block, "columns.md", "exec"), space)
-        assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", block)
-    space["visits"].to_parquet(tmp_path / "visits.parquet")  # type: ignore[attr-defined]
-    (script,) = blocks(guide, "sh")
-    script = script.replace("dpsu ", f"{sys.executable} -m dpsu ")
-    done = subprocess.run(
-        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"fr","bread"' in (tmp_path / "released.csv").read_text().splitlines()
+    shown = "\n".join(blocks(guide, "python"))
+    space = python([shown], "columns.md")
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", shown)
+    space["visits"].to_parquet(folder / "visits.parquet")
+    (typed,) = blocks(guide, "sh")
+    shell(typed, folder)
+    assert '"fr","bread"' in (folder / "released.csv").read_text().splitlines()
 
 
 def test_the_examples_of_the_guide_to_domains_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guide = ROOT / "docs" / "guides" / "domains.md"
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
     shown = "\n".join(blocks(guide, "python"))
-    exec(compile(shown, "domains.md", "exec"), space)
+    space = python([shown], "domains.md")
     assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", shown)
-    (tmp_path / "domain.json").unlink()
-    space["people"].to_csv(tmp_path / "people.csv", index=False)  # type: ignore[attr-defined]
-    script = "\n".join(blocks(guide, "sh")).replace("dpsu ", f"{sys.executable} -m dpsu ")
-    done = subprocess.run(
-        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "domain.json").read_text())["sex"] == ["female", "male"]
-    assert "France" in json.loads((tmp_path / "places.json").read_text())["country > city"]
+    (folder / "domain.json").unlink()
+    space["people"].to_csv(folder / "people.csv", index=False)
+    shell("\n".join(blocks(guide, "sh")), folder)
+    assert json.loads((folder / "domain.json").read_text())["sex"] == ["female", "male"]
+    assert "France" in json.loads((folder / "places.json").read_text())["country > city"]
 
 
-def test_the_examples_of_the_guide_to_text_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_the_guide_to_text_run(folder: Path) -> None:
     guide = ROOT / "docs" / "guides" / "text.md"
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
-    for block in blocks(guide, "python"):
-        exec(compile(block, "text.md", "exec"), space)
+    space = python(blocks(guide, "python"), "text.md")
     words, phrases = space["words"], space["phrases"]
     assert isinstance(words, dpsu.Release)
     assert isinstance(phrases, dpsu.Release)
     assert set(words.items) <= {"all", "fish", "for", "long", "so", "thanks", "the"}
     assert "thanks for all" in phrases
-    assert space["matrix"].toarray().tolist() == [[0, 0, 2]]  # type: ignore[attr-defined]
+    assert space["matrix"].toarray().tolist() == [[0, 0, 2]]
     rows = "".join(f"w{u},Thanks for all the fish\n" for u in range(300))
-    (tmp_path / "posts.csv").write_text(f"writer,post\n{rows}")
-    (script,) = blocks(guide, "sh")
-    script = script.replace("dpsu ", f"{sys.executable} -m dpsu ")
-    done = subprocess.run(
-        ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    (folder / "posts.csv").write_text(f"writer,post\n{rows}")
+    (typed,) = blocks(guide, "sh")
+    shell(typed, folder)
     for name in ("phrases", "ngrams"):
-        assert "thanks for all" in (tmp_path / f"{name}.txt").read_text().splitlines()
+        assert "thanks for all" in (folder / f"{name}.txt").read_text().splitlines()
 
 
 def test_links_in_the_readme_lead_somewhere() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -16,6 +14,7 @@ from tools.peers import made_up, tables
 from tools.peers.environments import LIBRARIES
 
 import dpsu
+from tests.support.examples import python, shell
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "hand-on.md").read_text("utf-8")
@@ -38,30 +37,25 @@ def test_every_example_is_literally_in_what_runs() -> None:
     assert examples == []
 
 
-@pytest.mark.parametrize("part", [tables.BEGIN, tables.END])
-def test_every_script_has_one_part_for_the_guide(part: str) -> None:
-    for library in LIBRARIES:
-        script = (tables.SCRIPTS / f"{library.name}.py").read_text("utf-8")
-        assert script.count(part) == 1
+def test_every_script_has_one_part_for_the_guide() -> None:
+    for part in (tables.BEGIN, tables.END):
+        for library in LIBRARIES:
+            script = (tables.SCRIPTS / f"{library.name}.py").read_text("utf-8")
+            assert script.count(part) == 1, part
 
 
 def test_keys_and_sums_share_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_up.write(made_up.purchases(people=2000, products=20), tmp_path / "purchases.parquet")
     (typed,) = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
-    script = typed.replace("dpsu ", f"{sys.executable} -m dpsu ")
-    for wanted in (0, 1):
-        done = subprocess.run(
-            ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False, text=True
-        )
-        # The second time nothing is left.
-        assert done.returncode == wanted, done.stderr
+    shell(typed, tmp_path)
+    # The second time nothing is left.
+    shell(typed, tmp_path, wanted=1)
     keys = pq.read_table(tmp_path / "keys.parquet")["product"].to_pylist()
     assert "product 0001" in keys
     monkeypatch.chdir(tmp_path)
     account = dpsu.Ledger("ledger.db").account("purchases")
     assert account.left.sums.epsilon == 0
-    space: dict[str, object] = {}
-    exec(compile(shown()[0], "hand-on.md", "exec"), space)
+    space = python(shown()[:1], "hand-on.md")
     assert f"# {space['epsilon']:.2f}\n" in shown()[0]
     assert dpsu.Ledger("ledger.db").account("survey").spent.sums.epsilon == space["epsilon"]
 

@@ -55,35 +55,35 @@ def refused(arguments: list[str], output: Path, capsys: pytest.CaptureFixture[st
     return told.err
 
 
-@pytest.mark.parametrize("case", BAD)
 def test_errors_name_the_file_the_expectation_and_the_fix_but_no_row(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name, file, content, reason = BAD[case]
-    path = tmp_path / file
-    path.write_bytes(content)
-    error = refused([name, str(path)], tmp_path / "table.parquet", capsys)
-    assert repr(str(path)) in error
-    assert reason in error
-    assert f"{name} expects {LOADERS[name].files[0]!r}" in error
-    assert LOADERS[name].expected.source in error
-    with pytest.raises(dpsu.DpsuError) as raised:
-        load(name, path)
-    # Nor does the chain of exceptions behind it hold a row.
-    assert raised.value.__context__ is None
+    for case in BAD:
+        name, file, content, reason = BAD[case]
+        path = tmp_path / file
+        path.write_bytes(content)
+        error = refused([name, str(path)], tmp_path / "table.parquet", capsys)
+        assert repr(str(path)) in error, case
+        assert reason in error, case
+        assert f"{name} expects {LOADERS[name].files[0]!r}" in error, case
+        assert LOADERS[name].expected.source in error, case
+        with pytest.raises(dpsu.DpsuError) as raised:
+            load(name, path)
+        # Nor does the chain of exceptions behind it hold a row.
+        assert raised.value.__context__ is None, case
 
 
-@pytest.mark.parametrize("name", LOADERS)
 def test_missing_files_and_wrong_folders(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / "table.parquet"
-    missing = tmp_path / "missing" / LOADERS[name].files[0]
-    error = refused([name, str(missing)], output, capsys)
-    assert f"there is no file {str(missing)!r}" in error
-    assert f"{name} expects {LOADERS[name].files[0]!r}" in error
-    error = refused([name, str(tmp_path)], output, capsys)
-    assert ("no texts in 'train/pos'" if name == "imdb" else "is a folder") in error
+    for name in LOADERS:
+        output = tmp_path / "table.parquet"
+        missing = tmp_path / "missing" / LOADERS[name].files[0]
+        error = refused([name, str(missing)], output, capsys)
+        assert f"there is no file {str(missing)!r}" in error, name
+        assert f"{name} expects {LOADERS[name].files[0]!r}" in error, name
+        error = refused([name, str(tmp_path)], output, capsys)
+        assert ("no texts in 'train/pos'" if name == "imdb" else "is a folder") in error, name
 
 
 def test_bad_encoding_in_a_folder_and_a_column_of_numbers(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 
 import dpsu
 from dpsu.privacy import calibration
-from dpsu.privacy.curves import Gaussian, Optimal
+from dpsu.privacy.curves import Optimal
 
 SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.1, 1e-9)]
 
@@ -35,43 +34,6 @@ def test_gaussian_scale_by_privacy_loss_distribution(epsilon: float, delta: floa
         0.97 * sigma, value_discretization_interval=1e-4
     )
     assert less.get_delta_for_epsilon(epsilon) > 1.05 * delta
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS[:3])
-def test_truncated_laplace_by_opendp(epsilon: float, delta: float) -> None:
-    """OpenDP's thresholded Laplace for one item per user: its threshold matches the published one."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    threshold = calibration.laplace_threshold(1 / epsilon, delta, 1, 0.0)
-    domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))
-    metric = dp.l01inf_distance(dp.absolute_distance(T=float))
-    theirs: Any = dp.m.make_laplace_threshold(
-        domain, metric, scale=1 / epsilon, threshold=threshold
-    )
-    found_epsilon, found_delta = theirs.map((1, 1.0, 1.0))
-    assert found_epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert found_delta == pytest.approx(delta, rel=1e-3)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS[:3])
-def test_gaussian_threshold_by_opendp(epsilon: float, delta: float) -> None:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    plan = dpsu.plan(
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=dpsu.CountGaussian(max_items=10, calibration="paper"),
-    )
-    assert isinstance(plan.curve, Gaussian)
-    domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))
-    metric = dp.l02inf_distance(dp.absolute_distance(T=float))
-    theirs: Any = dp.m.make_gaussian_threshold(
-        domain, metric, scale=plan.curve.scale, threshold=plan.curve.threshold
-    )
-    _, novel = theirs.map((10, math.sqrt(10.0), 1.0))
-    assert novel == pytest.approx(delta / 2, rel=0.02)
 
 
 def test_optimal_selector_is_never_below_published_thresholds() -> None:

@@ -53,12 +53,10 @@ def test_a_release_needs_its_tag_and_its_day(tree: Path) -> None:
     assert "is unreleased" in told
 
 
-@pytest.mark.parametrize(
-    "heading", ["## [1.2.4] - unreleased", "## [1.2.3] - 31 January", "## [1.2.3] - 2026-02-30"]
-)
-def test_a_heading_that_does_not_fit_is_told(heading: str, tree: Path) -> None:
-    write_changelog(tree, heading)
-    assert len(versions.disagreements(None, tree)) == 1
+def test_a_heading_that_does_not_fit_is_told(tree: Path) -> None:
+    for heading in ("[1.2.4] - unreleased", "[1.2.3] - 31 January", "[1.2.3] - 2026-02-30"):
+        write_changelog(tree, f"## {heading}")
+        assert len(versions.disagreements(None, tree)) == 1, heading
 
 
 def test_files_without_a_version_are_errors(tree: Path) -> None:

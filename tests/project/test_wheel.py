@@ -93,7 +93,7 @@ def test_the_source_archive_holds_what_its_tests_look_at(archives: Archives) -> 
         top = f"dpsu-{dpsu.__version__}/"
         found = {name.removeprefix(top) for name in archive.getnames()}
     # A CITATION.cff, a workflow or a page that is missing here makes the tests of the archive fail.
-    folders = ("src", "tests", "tools", "docs", "examples", ".ci", ".github")
+    folders = ("src", "tests", "tools", "docs", ".ci", ".github")
     expected = {f"{folder}/{name}" for folder in folders for name in files(ROOT / folder)}
     expected |= {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "Dockerfile", "Makefile"}
     expected |= {".dockerignore", ".pre-commit-config.yaml", "mkdocs.yml", "pyproject.toml"}

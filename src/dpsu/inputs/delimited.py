@@ -28,7 +28,6 @@ import pyarrow.json
 from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs.columns import column_error, pick
-from dpsu.inputs.plain_json import plain_table
 
 ReadTable = Callable[[], pa.Table]
 ReadBytes = Callable[[int], bytes]
@@ -249,9 +248,8 @@ def _whole_lines(read: ReadBytes, longest: int, lose: Lose) -> Iterator[bytes]:
 class _JsonLines:
     """Parses blocks of lines into columns.
 
-    A loop of our own reads blocks of plain lines. Arrow parses others if every column is all text
-    or all integers. Otherwise each line is parsed by itself. A line that several of them could
-    parse has the same result in each.
+    Arrow parses a block if every column is all text or all integers. Otherwise each line is parsed
+    by itself, with the same result for every line that Arrow could parse.
     """
 
     def __init__(self, columns: Sequence[Column], lose: Lose) -> None:
@@ -266,10 +264,8 @@ class _JsonLines:
 
     def parse(self, block: bytes) -> pa.Table:
         """The columns of some lines."""
-        table = plain_table(block, [column.name for column in self._columns]) if block else None
-        lines = _lines_of_objects(block) if table is None else len(table)
-        if table is None and lines:
-            table = self._by_arrow(block)
+        lines = _lines_of_objects(block)
+        table = self._by_arrow(block) if lines else None
         if table is not None and len(table) == lines:
             arrays = [self._typed(column, table[column.name]) for column in self._columns]
         else:

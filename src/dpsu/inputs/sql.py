@@ -186,6 +186,8 @@ def _open_duckdb(
 ) -> Callable[[], Any]:
     import duckdb
 
+    from dpsu.inputs.frames import refuse_what_arrow_hides
+
     file = query.source.removeprefix(DUCKDB)
     connection = _explained(
         # Without a folder for temporary files, no data is written to disk.
@@ -196,15 +198,6 @@ def _open_duckdb(
         ),
     )
     reading.callback(connection.close)
-    return read_duckdb(connection, query, columns)
-
-
-def read_duckdb(connection: Any, query: Query, columns: Sequence[Column]) -> Callable[[], Any]:
-    """Check the columns of a query on a connection; returns a function that starts reading."""
-    import duckdb
-
-    from dpsu.inputs.frames import refuse_what_arrow_hides
-
     for setting in NO_PROGRESS:
         connection.execute(setting)
     statements = _explained(
@@ -228,7 +221,7 @@ def read_duckdb(connection: Any, query: Query, columns: Sequence[Column]) -> Cal
     refuse_what_arrow_hides(relation, names)
 
     def read(rows: str) -> Any:
-        wanted = connection.sql(f"SELECT {quoted(names)} FROM {rows}")
+        wanted = connection.sql(f"SELECT {_quoted(names)} FROM {rows}")
         # Older versions of DuckDB have the second name only.
         name = "to_arrow_reader" if hasattr(wanted, "to_arrow_reader") else "fetch_arrow_reader"
         return getattr(wanted, name)(ROWS_AT_ONCE)
@@ -289,8 +282,7 @@ def _check_types(columns: Sequence[Column], schema: Any) -> None:
     check_types(columns, schema)
 
 
-def quoted(columns: Sequence[str]) -> str:
-    """Names of columns, as they stand in a SELECT."""
+def _quoted(columns: Sequence[str]) -> str:
     return ", ".join('"{}"'.format(name.replace('"', '""')) for name in columns)
 
 
@@ -314,7 +306,7 @@ def _text_type(type_: Any) -> str | None:
 
 def _expression(field: Any) -> str:
     """A column for a SELECT of PostgreSQL; numbers are written without zeros at their end."""
-    name, converted = quoted([field.name]), _text_type(field.type)
+    name, converted = _quoted([field.name]), _text_type(field.type)
     if converted is None:
         return name
     numeric = getattr(field.type, "type_name", None) == "numeric"

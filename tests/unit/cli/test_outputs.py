@@ -587,10 +587,10 @@ def test_comparisons_are_for_their_owner_alone(case: Case) -> None:
 
 @pytest.mark.slow
 def test_other_commands_write_through_pipes_too(case: Case) -> None:
-    words, lexicon = case.folder / "words.txt", case.out / "words.txt"
+    words, tokenizer = case.folder / "words.txt", case.out / "tokenizer.json"
     words.write_text("a word\nanother\n")
     pages = {
-        lexicon: ["tokenizer", str(words), "--as", "spacy", "--output"],
+        tokenizer: ["tokenizer", str(words), "--output"],
         case.out / "page": ["plan", "--epsilon", "1", "--delta", "1e-6", "--users", "2000",
                             "--items-per-user", "5", "--html"],
     }  # fmt: skip

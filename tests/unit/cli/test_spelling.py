@@ -123,7 +123,6 @@ ledger FOLDER/l.db --dataset d --set-budget 0,0
 tokenizer KNOWN --output FOLDER/t.json --vocab-size 0
 tokenizer KNOWN --output FOLDER/t.json --vocab-size 9
 tokenizer KNOWN --output FOLDER/t.json --model wordpiece --special-tokens a
-tokenizer KNOWN --output FOLDER/t.txt --as gensim --documents 0
 """
 
 

@@ -150,28 +150,28 @@ EQUAL: list[tuple[pa.Array, pa.Array]] = [
 ]
 
 
-@pytest.mark.parametrize("pair", range(len(EQUAL)))
-@pytest.mark.parametrize("alone", [True, False])
-def test_equal_cells_of_different_physical_types_are_one_id(pair: int, alone: bool) -> None:
-    one, other = EQUAL[pair]
-    beside = [] if alone else [pa.array(["x"] * len(one))]
-    first, second = made_of([one, *beside])[0], made_of([other, *beside])[0]
-    assert first == second
+def test_equal_cells_of_different_physical_types_are_one_id() -> None:
+    for alone in (True, False):
+        for pair in range(len(EQUAL)):
+            one, other = EQUAL[pair]
+            beside = [] if alone else [pa.array(["x"] * len(one))]
+            first, second = made_of([one, *beside])[0], made_of([other, *beside])[0]
+            assert first == second, (pair, alone)
 
 
-@pytest.mark.parametrize("pair", range(len(EQUAL)))
-def test_files_of_one_kind_have_one_type_of_results_in_any_order(pair: int) -> None:
-    one, other = EQUAL[pair]
-    found = []
-    for types in ((one.type, other.type), (other.type, one.type, pa.null())):
-        keys = Keys()
-        for type_ in types:
-            keys.note([(Column("c", "item"), type_)])
-        found.append(keys.codec)
-    assert found[0] == found[1]
-    ids = encode([(Column("c", "item"), one)], nobody)
-    ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
-    assert len(found[0].decode(canonical("c", ids))) == len(one)
+def test_files_of_one_kind_have_one_type_of_results_in_any_order() -> None:
+    for pair in range(len(EQUAL)):
+        one, other = EQUAL[pair]
+        found = []
+        for types in ((one.type, other.type), (other.type, one.type, pa.null())):
+            keys = Keys()
+            for type_ in types:
+                keys.note([(Column("c", "item"), type_)])
+            found.append(keys.codec)
+        assert found[0] == found[1], pair
+        ids = encode([(Column("c", "item"), one)], nobody)
+        ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
+        assert len(found[0].decode(canonical("c", ids))) == len(one), pair
 
 
 def test_files_of_different_kinds_are_refused() -> None:
@@ -231,9 +231,8 @@ def test_entries_of_a_dictionary_that_no_row_has_are_not_told() -> None:
     assert len(said) == 1
 
 
-@pytest.mark.parametrize(
-    ("type_", "good", "bad"),
-    [
+def test_public_items_are_spelled_as_ids_are() -> None:
+    cases: list[tuple[Any, ...]] = [
         (pa.date32(), "2024-02-29", ["2024-2-29", "tomorrow", "2023-02-29"]),
         (pa.bool_(), "true", ["True", "1"]),
         (pa.timestamp("us"), "2024-02-29T00:00:00", ["2024-02-29", "2024-02-29T00:00:00Z"]),
@@ -242,19 +241,18 @@ def test_entries_of_a_dictionary_that_no_row_has_are_not_told() -> None:
         (pa.uuid(), str(uuid.UUID(int=5)), [str(uuid.UUID(int=5)).replace("-", ""), "x"]),
         (pa.binary(), "ff00", ["f", "FF00"]),
         (pa.time64("us"), "01:02:03", ["1:2:3", "25:00:00"]),
-    ],
-)
-def test_public_items_are_spelled_as_ids_are(type_: pa.DataType, good: str, bad: list[str]) -> None:
-    codec = Codec(("c",), (type_,))
-    assert codec.has(pa.array([good], pa.large_string()))
-    assert codec.has(pa.nulls(0, pa.large_string()))
-    several = Codec(("c", "d"), (type_, pa.large_string()))
-    assert several.has(pa.array([f"{good}\tx\\1"], pa.large_string()))
-    for text in (good, f"{good}\t\\2", f"{good}\tx\ty"):
-        assert not several.has(pa.array([text], pa.large_string()))
-    for text in bad:
-        assert not codec.has(pa.array([text], pa.large_string()))
-        assert not several.has(pa.array([f"{text}\tx"], pa.large_string()))
+    ]
+    for type_, good, bad in cases:
+        codec = Codec(("c",), (type_,))
+        assert codec.has(pa.array([good], pa.large_string())), (type_, good, bad)
+        assert codec.has(pa.nulls(0, pa.large_string())), (type_, good, bad)
+        several = Codec(("c", "d"), (type_, pa.large_string()))
+        assert several.has(pa.array([f"{good}\tx\\1"], pa.large_string())), (type_, good, bad)
+        for text in (good, f"{good}\t\\2", f"{good}\tx\ty"):
+            assert not several.has(pa.array([text], pa.large_string())), (type_, good, bad)
+        for text in bad:
+            assert not codec.has(pa.array([text], pa.large_string())), (type_, good, bad)
+            assert not several.has(pa.array([f"{text}\tx"], pa.large_string())), (type_, good, bad)
 
 
 def test_values_are_sorted_by_value_and_counts_with_them() -> None:

@@ -48,14 +48,14 @@ def integers(rng: np.random.Generator, kind: str) -> Any:
     return rng.choice([-(2**63), 2**63 - 1, 0, -1, 2**62], 200).tolist()
 
 
-@pytest.mark.parametrize("last", ["dense", "wandering", "sparse", "extreme"])
-@pytest.mark.parametrize("first", ["dense", "wandering", "sparse", "extreme"])
-def test_integers(first: str, last: str) -> None:
+def test_integers() -> None:
     """Tables widen to both sides, or give way to hashes, and no code changes on the way."""
-    rng = np.random.default_rng(1)
-    batches = [integers(rng, kind) for kind in [first] * 4 + [last] * 4]
-    got = interned([pa.chunked_array([pa.array(b, pa.int64())]) for b in batches])
-    assert got == [value for batch in batches for value in batch]
+    for first in ("dense", "wandering", "sparse", "extreme"):
+        for last in ("dense", "wandering", "sparse", "extreme"):
+            rng = np.random.default_rng(1)
+            batches = [integers(rng, kind) for kind in [first] * 4 + [last] * 4]
+            got = interned([pa.chunked_array([pa.array(b, pa.int64())]) for b in batches])
+            assert got == [value for batch in batches for value in batch], (last, first)
 
 
 def test_texts_of_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,12 +101,12 @@ def test_texts_at_the_end_of_a_buffer_are_hashed_like_others() -> None:
         assert len(found) == 1
 
 
-@pytest.mark.parametrize("offsets", [[0, 5, 3, 8], [-1, 2, 3, 4], [0, 2, 9, 9], [0, 9, 4, 5]])
-def test_texts_beyond_their_buffer_are_refused(offsets: list[int]) -> None:
+def test_texts_beyond_their_buffer_are_refused() -> None:
     """Kernels load without checks, so that the first of them checks."""
-    places, data = np.array(offsets), np.frombuffer(b"abcdefgh", np.uint8)
-    secret, hashes = np.zeros(4, np.uint64), np.empty(3, np.uint64)
-    assert not interning.hash_texts(data, places, secret, hashes)
+    for offsets in ([0, 5, 3, 8], [-1, 2, 3, 4], [0, 2, 9, 9], [0, 9, 4, 5]):
+        places, data = np.array(offsets), np.frombuffer(b"abcdefgh", np.uint8)
+        secret, hashes = np.zeros(4, np.uint64), np.empty(3, np.uint64)
+        assert not interning.hash_texts(data, places, secret, hashes), offsets
 
 
 def test_a_damaged_column_is_refused() -> None:
@@ -195,25 +195,24 @@ def hashed_from(target: int, salt: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
-@pytest.mark.parametrize("salt", [0, 12345, 2**64 - 1])
-@pytest.mark.parametrize("room", [4, 1 << 12])
-def test_integers_of_one_shard_and_one_slot_stay_apart(
-    salt: int, room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_integers_of_one_shard_and_one_slot_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integers made to agree in all of their hash that a table of this size ever looks at."""
-    monkeypatch.setattr(id_tables, "FIRST_ROOM", room)
-    monkeypatch.setattr(os, "urandom", lambda size: salt.to_bytes(8, sys.byteorder) * (size // 8))
-    shard, slot = 0xA << 60, 77
-    values = [hashed_from(shard | k << 32 | slot, salt) for k in range(200)]
-    beside = [hashed_from(shard | k << 32 | slot + 1, salt) for k in range(20)]
-    batches = [values[:3], beside, values[3:], values[::-1], beside]
-    got = interned([pa.chunked_array([pa.array(batch, pa.int64())]) for batch in batches])
-    assert got == [value for batch in batches for value in batch]
+    for room in (4, 1 << 12):
+        for salt in (0, 12345, 2**64 - 1):
+            monkeypatch.setattr(id_tables, "FIRST_ROOM", room)
+            eight = salt.to_bytes(8, sys.byteorder)
+            monkeypatch.setattr(os, "urandom", lambda size, eight=eight: eight * (size // 8))
+            shard, slot = 0xA << 60, 77
+            values = [hashed_from(shard | k << 32 | slot, salt) for k in range(200)]
+            beside = [hashed_from(shard | k << 32 | slot + 1, salt) for k in range(20)]
+            batches = [values[:3], beside, values[3:], values[::-1], beside]
+            got = interned([pa.chunked_array([pa.array(batch, pa.int64())]) for batch in batches])
+            assert got == [value for batch in batches for value in batch], (salt, room)
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
+def test_texts_of_every_layout() -> None:
+    """Normalized, nulls kept apart, repeated entries of dictionaries merged; sliced or whole."""
+    cases: list[Any] = [
         pa.array(["e\u0301", "é", None, "x"]),
         pa.array(["e\u0301", "é", None, "x"], pa.large_string()),
         pa.array(["e\u0301", "é", None, "x"], pa.string_view()),
@@ -221,24 +220,19 @@ def test_integers_of_one_shard_and_one_slot_stay_apart(
         pa.DictionaryArray.from_arrays([0, 1, 2, 3], ["e\u0301", "é", None, "x"]),
         pa.DictionaryArray.from_arrays([2, 2, None, 3], ["e\u0301", "unused", "é", "x"]),
         pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 3], pa.int8()), ["é", "é", "y", "x"]),
-    ],
-)
-def test_texts_of_every_layout(column: pa.Array) -> None:
-    """Normalized, nulls kept apart, repeated entries of dictionaries merged; sliced or whole."""
-    whole = pa.chunked_array([column])
-    expected = ["é", "é", None, "x"]
-    assert interned([whole, whole.slice(1, 2), whole.slice(3)]) == [
-        *expected,
-        *expected[1:3],
-        expected[3],
     ]
+    expected = ["é", "é", None, "x"]
+    for column in cases:
+        whole = pa.chunked_array([column])
+        found = interned([whole, whole.slice(1, 2), whole.slice(3)])
+        assert found == [*expected, *expected[1:3], expected[3]], column
 
 
-@pytest.mark.parametrize("type_", [pa.int8(), pa.uint16(), pa.uint64(), pa.int64()])
-def test_integers_of_every_type(type_: pa.DataType) -> None:
-    column = pa.chunked_array([pa.array([3, None, 7, 3], type_)])
-    assert interned([column, column.slice(1, 2)]) == [3, None, 7, 3, None, 7]
-    assert interned([column.dictionary_encode()]) == [3, None, 7, 3]
+def test_integers_of_every_type() -> None:
+    for type_ in (pa.int8(), pa.uint16(), pa.uint64(), pa.int64()):
+        column = pa.chunked_array([pa.array([3, None, 7, 3], type_)])
+        assert interned([column, column.slice(1, 2)]) == [3, None, 7, 3, None, 7], type_
+        assert interned([column.dictionary_encode()]) == [3, None, 7, 3], type_
 
 
 def test_text_and_integers_do_not_mix() -> None:
@@ -248,13 +242,11 @@ def test_text_and_integers_do_not_mix() -> None:
     assert interned([nothing, pa.chunked_array([[1]]), nothing]) == [None, None, 1, None, None]
 
 
-@pytest.mark.parametrize("bad", [3, 2**31 - 1, -2, -(2**31)])
-@pytest.mark.parametrize("values", [["a", "b", "c"], [1, 2, 3]])
-def test_rows_that_refer_to_cells_a_dictionary_lacks_are_refused(
-    bad: int, values: list[str] | list[int]
-) -> None:
+def test_rows_that_refer_to_cells_a_dictionary_lacks_are_refused() -> None:
     """Readers of damaged Parquet files make such columns, and would read beyond their memory."""
-    indices = pa.array([0, bad, 2], pa.int32())
-    column = pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False)
-    with pytest.raises(DataError, match="'item' is damaged"):
-        Interner(Column("item", "item")).intern(column, np.empty(3, np.int32))
+    for values in (["a", "b", "c"], [1, 2, 3]):
+        for bad in (3, 2**31 - 1, -2, -(2**31)):
+            indices = pa.array([0, bad, 2], pa.int32())
+            column = pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False)
+            with pytest.raises(DataError, match="'item' is damaged"):
+                Interner(Column("item", "item")).intern(column, np.empty(3, np.int32))

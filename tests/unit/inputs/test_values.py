@@ -37,9 +37,8 @@ def test_one_column_and_one_chain_need_no_list_around_them() -> None:
     assert dpsu.Values("sex").told == "values of the column sex"
 
 
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
+def test_what_is_typed_wrong_is_refused() -> None:
+    cases: list[tuple[Any, ...]] = [
         ({}, "columns is empty"),
         ({"columns": 3}, "columns is a int; give a list of names"),
         ({"columns": ["a", 3]}, "columns must be the name of a column as text, not a int"),
@@ -55,11 +54,10 @@ def test_one_column_and_one_chain_need_no_list_around_them() -> None:
         ({"columns": ["age"], "types": {"agee": "integer"}}, "among the columns; did you mean 'ag"),
         ({"columns": ["age"], "types": {"age": "float"}}, "types of 'age' is not one of text, int"),
         ({"columns": ["age"], "types": "age=integer"}, "types is a str; give a mapping"),
-    ],
-)
-def test_what_is_typed_wrong_is_refused(typed: dict[str, Any], told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
-        dpsu.Values(**typed)
+    ]
+    for typed, told in cases:
+        with pytest.raises(ParameterError, match=told):
+            dpsu.Values(**typed)
 
 
 def test_options_of_other_items_are_not_those_of_values() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.json
 import pyarrow.parquet
 import pytest
 
@@ -22,7 +21,7 @@ from dpsu.runtime import machine_code, threads
 NOT_NEEDED = (
     "IPython", "narwhals", "pandas", "polars", "duckdb", "dask", "pyspark", "rich", "sklearn",
     "scipy", "numpy.ma", "pyarrow.dataset", "sqlite3", "dpsu.audits", "dpsu.clusters", "dpsu.codebooks",
-    "dpsu.dask", "dpsu.duckdb", "dpsu.ledger.ledger", "dpsu.selection", "dpsu.series.repeated",
+    "dpsu.dask", "dpsu.ledger.ledger", "dpsu.selection", "dpsu.series.repeated",
     "dpsu.spark", "dpsu.yields", "dpsu.vocabulary",
 )  # fmt: skip
 OTHER_COMMANDS = (
@@ -138,23 +137,6 @@ def test_rounds_do_not_start_threads(rows: Path, monkeypatch: pytest.MonkeyPatch
     dpsu.release(rows, epsilon=1, delta=1e-5, mechanism=dpsu.Sieve(rounds=20))
     # Those that read ahead, and helpers, which are kept.
     assert started[0] <= 3 + threads.MOST_WORKERS
-
-
-def test_plain_lines_of_json_are_not_parsed_by_arrow(
-    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "rows.jsonl"
-    cells = pa.parquet.read_table(rows).to_pylist()
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in cells), encoding="utf-8")
-    expected = dpsu.release(path, epsilon=1, delta=1e-5, mechanism="sieve", insecure_seed=1)
-
-    def refuse(*args: Any) -> None:
-        raise AssertionError("Arrow parses plain lines")
-
-    monkeypatch.setattr(pyarrow.json, "read_json", refuse)
-    found = dpsu.release(path, epsilon=1, delta=1e-5, mechanism="sieve", insecure_seed=1)
-    assert found == expected
-    assert len(found) > 0
 
 
 def test_functions_of_others_still_get_blas() -> None:

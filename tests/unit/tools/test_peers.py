@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tools.peers import asking, environments, made_up, runner, scoring, tables
-from tools.peers.environments import LIBRARIES, Library
+from tools.peers.environments import LIBRARIES
 
 NAMES = [library.name for library in LIBRARIES]
 FOLDER = Path(tables.__file__).resolve().parent
@@ -80,14 +80,14 @@ def test_means_leave_out_what_is_no_number() -> None:
     assert scoring.mean_of(answers) == {"mean": 2.5}
 
 
-@pytest.mark.parametrize("share", runner.SHARES)
-@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.name)
-def test_keys_and_sums_cost_the_budget_together(library: Library, share: float) -> None:
-    keys, sums = runner.prices(library, share)
-    assert (keys[0] + sums[0], keys[1] + sums[1]) == runner.BUDGET
-    assert (sums[1] > 0) == library.needs_delta
-    # The command line gets all digits.
-    assert tuple(map(float, runner.spelled(keys).split(","))) == keys
+def test_keys_and_sums_cost_the_budget_together() -> None:
+    for library in LIBRARIES:
+        for share in runner.SHARES:
+            keys, sums = runner.prices(library, share)
+            assert (keys[0] + sums[0], keys[1] + sums[1]) == runner.BUDGET, (share, library)
+            assert (sums[1] > 0) == library.needs_delta, (share, library)
+            # The command line gets all digits.
+            assert tuple(map(float, runner.spelled(keys).split(","))) == keys, (share, library)
 
 
 class Recorded(runner.Run):
@@ -175,29 +175,29 @@ def test_reasons_name_no_addresses_and_no_folders() -> None:
     assert environments.last_line("numpy 1.26/2.0 clash") == "numpy 1.26/2.0 clash"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_library_is_imported_only_when_it_is_asked(name: str) -> None:
+def test_a_library_is_imported_only_when_it_is_asked() -> None:
     """Every other environment lacks it, and so does that of the tests."""
-    module = importlib.import_module(f"tools.peers.libraries.{name}")
-    assert callable(module.given)
-    tree = ast.parse((FOLDER / "libraries" / f"{name}.py").read_text("utf-8"))
-    above = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
-    above |= {
-        each.name for node in tree.body if isinstance(node, ast.Import) for each in node.names
-    }
-    assert {str(each).split(".")[0] for each in above} <= {"__future__", "tools"} | set(
-        sys.stdlib_module_names
-    )
-    library = LIBRARIES[NAMES.index(name)]
-    assert hasattr(module, "own") == library.selects
+    for name in NAMES:
+        module = importlib.import_module(f"tools.peers.libraries.{name}")
+        assert callable(module.given), name
+        tree = ast.parse((FOLDER / "libraries" / f"{name}.py").read_text("utf-8"))
+        above = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+        above |= {
+            each.name for node in tree.body if isinstance(node, ast.Import) for each in node.names
+        }
+        assert {str(each).split(".")[0] for each in above} <= {"__future__", "tools"} | set(
+            sys.stdlib_module_names
+        ), name
+        library = LIBRARIES[NAMES.index(name)]
+        assert hasattr(module, "own") == library.selects, name
 
 
-@pytest.mark.parametrize("library", [e for e in LIBRARIES if not e.here], ids=lambda e: e.name)
-def test_requirements_are_pinned_and_name_no_place(library: Library) -> None:
-    text = (environments.REQUIREMENTS / f"{library.name}.txt").read_text("utf-8")
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in text.splitlines())
-    # Keys are handed over as Parquet.
-    assert "pyarrow==" in text
+def test_requirements_are_pinned_and_name_no_place() -> None:
+    for library in [e for e in LIBRARIES if not e.here]:
+        text = (environments.REQUIREMENTS / f"{library.name}.txt").read_text("utf-8")
+        assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in text.splitlines()), library
+        # Keys are handed over as Parquet.
+        assert "pyarrow==" in text, library
 
 
 def test_answers_are_lines_of_json(
