@@ -27,7 +27,7 @@ from dpsu.errors import (
     MissingLibraryError,
     ParameterError,
     ResourceError,
-    lacks_memory,
+    is_memory_error,
     warn,
 )
 from dpsu.inputs.connected import Connected, beside
@@ -199,7 +199,7 @@ class _Calls:
             last = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
             failure = DpsuError(f"unexpected {where}; this is a defect, please report it")
-            if lacks_memory(error):
+            if is_memory_error(error):
                 failure = ResourceError(NO_MEMORY)
         raise failure
 

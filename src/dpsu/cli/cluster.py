@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -136,7 +137,10 @@ def opened_on_spark(
     settings = dict(_setting(text) for text in options.pop("spark_conf"))
     # About versions of pandas, which is not used; the caller restores what is shown.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    handler = signal.getsignal(signal.SIGINT)
     session = open_session(master, settings)
+    # PySpark has put a handler of its own there.
+    signal.signal(signal.SIGINT, handler)
     try:
         yield failing_quietly(lambda: open_frame(session, files, format_))
     finally:

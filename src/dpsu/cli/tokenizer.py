@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsu.cli.interrupts import interruptible
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import to_stderr
 from dpsu.errors import DataWarning
@@ -120,7 +119,7 @@ def _write(
 def _write_tokenizer(vocabulary: Vocabulary, output: Path, training: dict[str, Any]) -> str:
     from dpsu.vocabulary.training import train_tokenizer, write_tokenizer
 
-    trained = interruptible(lambda: train_tokenizer(vocabulary, **training))
+    trained = train_tokenizer(vocabulary, **training)
     with putting("the tokenizer", output):
         write_tokenizer(trained, output)
     folded = ""

@@ -23,6 +23,7 @@ import pytest
 import dpsu
 from dpsu.cli import main
 from dpsu.plans.mechanisms import MECHANISMS
+from tests.support.children import hear_signals
 from tests.support.databases import OF_PAIRS
 
 ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
@@ -218,33 +219,34 @@ def test_standard_input(data: Path) -> None:
     assert (done.returncode, done.stdout) == (0, expected)
 
 
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interrupted_runs_leave_nothing(kill: signal.Signals, tmp_path: Path) -> None:
+def test_interrupted_runs_leave_nothing(tmp_path: Path) -> None:
     output = tmp_path / "items.txt"
     output.write_text("what was there before")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dpsu", "release", "-", *PRIVACY, "--output", str(output)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdin is not None
-    process.stdin.write(b"user,item\nu1,a\n")
-    process.stdin.flush()
-    # The run is in the middle of reading once the pipe is empty.
-    waiting = array.array("i", [1])
-    deadline = time.monotonic() + 60
-    while waiting[0] and time.monotonic() < deadline:
-        fcntl.ioctl(process.stdin.fileno(), termios.FIONREAD, waiting)
-        time.sleep(0.05)
-    began = time.monotonic()
-    process.send_signal(kill)
-    while process.poll() is None and time.monotonic() < began + 30:
-        time.sleep(0.05)
-    assert time.monotonic() - began < 5
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert b"interrupted; no output was written" in err
-    assert [p.name for p in tmp_path.iterdir()] == ["items.txt"]
-    assert output.read_text() == "what was there before"
+    for kill in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dpsu", "release", "-", *PRIVACY, "--output", str(output)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=hear_signals,  # noqa: PLW1509
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(b"user,item\nu1,a\n")
+        process.stdin.flush()
+        # The run is in the middle of reading once the pipe is empty.
+        waiting = array.array("i", [1])
+        deadline = time.monotonic() + 60
+        while waiting[0] and time.monotonic() < deadline:
+            fcntl.ioctl(process.stdin.fileno(), termios.FIONREAD, waiting)
+            time.sleep(0.05)
+        began = time.monotonic()
+        process.send_signal(kill)
+        while process.poll() is None and time.monotonic() < began + 30:
+            time.sleep(0.05)
+        assert time.monotonic() - began < 5, kill
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert b"interrupted; no output was written" in err
+        assert [p.name for p in tmp_path.iterdir()] == ["items.txt"]
+        assert output.read_text() == "what was there before"
 
 
 def test_counts_and_choices_from_the_shell(run: Run, data: Path) -> None:
