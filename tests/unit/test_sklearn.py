@@ -57,9 +57,8 @@ def test_scikit_learns_own_checks() -> None:
     assert {result["status"] for result in results} == {"passed"}
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
+def test_checks_that_need_no_arrays() -> None:
+    cases: list[str] = [
         "check_no_attributes_set_in_init",
         "check_parameters_default_constructible",
         "check_get_params_invariance",
@@ -68,11 +67,10 @@ def test_scikit_learns_own_checks() -> None:
         "check_valid_tag_types",
         "check_estimator_tags_renamed",
         "check_mixin_order",
-    ],
-)
-def test_checks_that_need_no_arrays(check: str) -> None:
-    estimator = PrivateVocabulary(3.0, 1e-4, groups="row", insecure_seed=1)
-    getattr(estimator_checks, check)("PrivateVocabulary", estimator)
+    ]
+    for check in cases:
+        estimator = PrivateVocabulary(3.0, 1e-4, groups="row", insecure_seed=1)
+        getattr(estimator_checks, check)("PrivateVocabulary", estimator)
 
 
 def test_a_vocabulary_is_learned_and_counted() -> None:
@@ -86,15 +84,15 @@ def test_a_vocabulary_is_learned_and_counted() -> None:
     assert fitted(binary=True).transform(["bread bread"]).toarray().tolist() == [[0, 1, 0, 0, 0]]
 
 
-@pytest.mark.parametrize("ngrams", [(1, 1), (1, 2)])
-def test_count_vectorizer_counts_the_same(ngrams: tuple[int, int]) -> None:
-    words = fitted(ngram_range=ngrams, mechanism="weighted-gaussian")
-    assert len(words.vocabulary_) >= len(WORDS)
-    theirs = CountVectorizer(vocabulary=words.vocabulary_, analyzer=words.build_analyzer())
-    texts = ["Fresh bread and fresh milk", "things and things", "nothing here"]
-    assert (theirs.transform(texts) != words.transform(texts)).nnz == 0
-    plain = CountVectorizer(vocabulary=words.vocabulary_, ngram_range=ngrams)
-    assert plain.transform(texts).sum() == words.transform(texts).sum()
+def test_count_vectorizer_counts_the_same() -> None:
+    for ngrams in [(1, 1), (1, 2)]:
+        words = fitted(ngram_range=ngrams, mechanism="weighted-gaussian")
+        assert len(words.vocabulary_) >= len(WORDS), ngrams
+        theirs = CountVectorizer(vocabulary=words.vocabulary_, analyzer=words.build_analyzer())
+        texts = ["Fresh bread and fresh milk", "things and things", "nothing here"]
+        assert (theirs.transform(texts) != words.transform(texts)).nnz == 0, ngrams
+        plain = CountVectorizer(vocabulary=words.vocabulary_, ngram_range=ngrams)
+        assert plain.transform(texts).sum() == words.transform(texts).sum(), ngrams
 
 
 def test_it_works_in_a_pipeline() -> None:
@@ -134,10 +132,10 @@ def test_fit_refuses_without_groups() -> None:
     assert "fresh" in PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups="row").vocabulary_
 
 
-@pytest.mark.parametrize("kind", [list, np.array, pd.Series])
-def test_texts_and_groups_of_any_kind(kind: Any) -> None:
-    words = PrivateVocabulary(3.0, 1e-5).fit(kind(TEXTS), groups=kind(PEOPLE))
-    assert list(words.vocabulary_) == WORDS
+def test_texts_and_groups_of_any_kind() -> None:
+    for kind in [list, np.array, pd.Series]:
+        words = PrivateVocabulary(3.0, 1e-5).fit(kind(TEXTS), groups=kind(PEOPLE))
+        assert list(words.vocabulary_) == WORDS, kind
     numbers = PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=np.arange(2000) // 2)
     assert list(numbers.vocabulary_) == WORDS
 
@@ -190,21 +188,18 @@ def test_a_seed_repeats_and_says_so() -> None:
     assert not first.release_.private
 
 
-@pytest.mark.parametrize(
-    "groups",
-    [
+def test_groups_are_not_quoted_in_errors() -> None:
+    cases: list[list[Any]] = [
         [*range(1999), "Zzalice"],
         [*PEOPLE[:-1], "Zz\ud800"],
         [*range(1999), 2**70],
         [*range(1999), object()],
-    ],
-    ids=["mixed", "surrogates", "large", "objects"],
-)
-def test_groups_are_not_quoted_in_errors(groups: list[Any]) -> None:
-    with pytest.raises(dpsu.DataError, match="all text or all integers") as caught:
-        PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=groups)
-    assert "Zz" not in repr(caught.value)
-    assert caught.value.__context__ is None
+    ]
+    for groups in cases:
+        with pytest.raises(dpsu.DataError, match="all text or all integers") as caught:
+            PrivateVocabulary(3.0, 1e-5).fit(TEXTS, groups=groups)
+        assert "Zz" not in repr(caught.value), groups
+        assert caught.value.__context__ is None, groups
 
 
 def test_texts_are_not_quoted_in_errors() -> None:

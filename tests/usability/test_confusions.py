@@ -90,9 +90,9 @@ def test_names_of_several_columns_are_checked() -> None:
     )
 
 
-@pytest.mark.parametrize("frame", [FRAME, pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME)])
-def test_a_name_in_another_case_is_told_the_right_one(frame: Any) -> None:
-    refused(lambda: dpsu.release(frame, user="User", **PROMISE), "did you mean 'user'?")
+def test_a_name_in_another_case_is_told_the_right_one() -> None:
+    for frame in [FRAME, pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME)]:
+        refused(partial(dpsu.release, frame, user="User", **PROMISE), "did you mean 'user'?")
 
 
 def test_users_in_the_index_are_told_about_it() -> None:
@@ -102,39 +102,33 @@ def test_users_in_the_index_are_told_about_it() -> None:
 # Dates and other types
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_dates_are_released_as_they_came() -> None:
+    """Among Python objects they have no type, and are released as people write them."""
+    cases: list[Any] = [
         FRAME.assign(item=DAY),
         FRAME.assign(item=pd.Series([DAY] * len(FRAME), dtype="date32[pyarrow]")),
         pl.from_pandas(FRAME).with_columns(item=DAY),
         pa.table({"user": FRAME.user, "item": [DAY] * len(FRAME)}),
         {f"u{user}": [DAY] for user in range(USERS)},
         [(row[0], DAY) for row in ROWS],
-    ],
-    ids=["objects", "pandas", "Polars", "Arrow", "mapping", "pairs"],
-)
-def test_dates_are_released_as_they_came(data: Any) -> None:
-    """Among Python objects they have no type, and are released as people write them."""
-    released, said = warned(data)
-    assert released.items in ((DAY,), ("2024-02-29",))
-    assert not said
+    ]
+    for data in cases:
+        released, said = warned(data)
+        assert released.items in ((DAY,), ("2024-02-29",)), data
+        assert not said, data
 
 
-@pytest.mark.parametrize(
-    ("cell", "text"),
-    [
+def test_objects_have_the_texts_that_columns_of_them_have() -> None:
+    cases: list[tuple[Any, str]] = [
         (DAY, "2024-02-29"), (decimal.Decimal("1.50"), "1.5"), (True, "true"), (np.False_, "false"),
         (uuid.UUID(int=5), "00000000-0000-0000-0000-000000000005"),
         (b"a\xff", "61ff"), (datetime.time(1, 2, 3), "01:02:03"), (pd.Timestamp(0), "1970-01-01T00:00:00"),
         (datetime.datetime(2024, 2, 29, 1, tzinfo=datetime.UTC), "2024-02-29T01:00:00Z"),
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_objects_have_the_texts_that_columns_of_them_have(cell: Any, text: str) -> None:
-    released, said = warned({f"u{user}": [cell] for user in range(USERS)})
-    assert released.items == (text,)
-    assert not said
+    ]  # fmt: skip
+    for cell, text in cases:
+        released, said = warned({f"u{user}": [cell] for user in range(USERS)})
+        assert released.items == (text,), cell
+        assert not said, cell
 
 
 def test_objects_that_are_no_ids_never_vanish_in_silence() -> None:
@@ -167,23 +161,23 @@ def test_floats_are_told_what_to_type_in_python() -> None:
 # Lists
 
 
-@pytest.mark.parametrize("library", [pl.DataFrame, pa.table, pd.DataFrame])
-def test_lists_are_no_users(library: Callable[[Any], Any]) -> None:
-    data = library({"user": [["u"], ["v", "w"]] * USERS, "item": ["a", "b"] * USERS})
-    if library is pd.DataFrame:
-        released, told = warned(data)
-        assert not released.items
-        assert "some cells of 'user' have no text" in told
-    else:
-        said = ("a user is one value", "one row for each user and item")
-        refused(lambda: dpsu.release(data, **PROMISE), *said, kind=dpsu.DataError)
+def test_lists_are_no_users() -> None:
+    for library in [pl.DataFrame, pa.table, pd.DataFrame]:
+        data = library({"user": [["u"], ["v", "w"]] * USERS, "item": ["a", "b"] * USERS})
+        if library is pd.DataFrame:
+            released, told = warned(data)
+            assert not released.items, library
+            assert "some cells of 'user' have no text" in told, library
+        else:
+            said = ("a user is one value", "one row for each user and item")
+            refused(partial(dpsu.release, data, **PROMISE), *said, kind=dpsu.DataError)
 
 
-@pytest.mark.parametrize("library", [pl.DataFrame, pa.table])
-def test_a_typed_column_of_lists_is_one_item_each(library: Callable[[Any], Any]) -> None:
-    users = [f"u{user}" for user in range(USERS)] * 2
-    data = library({"user": users, "item": [["a", "b"], ["a"]] * USERS})
-    assert dpsu.release(data, **PROMISE).items == ("a", "b")
+def test_a_typed_column_of_lists_is_one_item_each() -> None:
+    for library in [pl.DataFrame, pa.table]:
+        users = [f"u{user}" for user in range(USERS)] * 2
+        data = library({"user": users, "item": [["a", "b"], ["a"]] * USERS})
+        assert dpsu.release(data, **PROMISE).items == ("a", "b"), library
 
 
 def test_a_column_of_lists_is_one_item_each() -> None:
@@ -220,8 +214,7 @@ def test_a_mapping_of_columns_is_a_table() -> None:
     """And no mapping of two users who are called as the columns are."""
     columns = FRAME.to_dict("list")
     named: dict[str, Any] = {"user": "user", "item": "item"}
-    kinds: list[Callable[[Any], Any]] = [list, tuple, np.array, pa.array, pd.Series, pl.Series]
-    for made in kinds:
+    for made in [list, tuple, np.array, pa.array, pd.Series, pl.Series]:
         data = {name: made(cells) for name, cells in columns.items()}
         released = dpsu.release(data | {"other": [1]}, **named, **PROMISE)
         assert released.items == ("bread", "milk")
@@ -257,38 +250,47 @@ def test_a_text_is_the_name_of_a_file() -> None:
 # Mechanisms
 
 
-@pytest.mark.parametrize("kind", [dpsu.Sieve, dpsu.Greedy, dpsu.Auto])
-def test_a_class_is_told_to_be_an_object(kind: Any) -> None:
-    said = f"make one: dpsu.{kind.__name__}()"
-    refused(lambda: dpsu.release(FRAME, mechanism=kind, **PROMISE), said)
-    refused(lambda: dpsu.plan(mechanism=kind, **PROMISE), said)
+def test_a_class_is_told_to_be_an_object() -> None:
+    kinds: list[Any] = [dpsu.Sieve, dpsu.Greedy, dpsu.Auto]
+    for kind in kinds:
+        said = f"make one: dpsu.{kind.__name__}()"
+        refused(partial(dpsu.release, FRAME, mechanism=kind, **PROMISE), said)
+        refused(partial(dpsu.plan, mechanism=kind, **PROMISE), said)
 
 
-@pytest.mark.parametrize("kind", [dpsu.Sieve, dpsu.Greedy])
-def test_classes_to_compare_are_told_the_same(kind: Any) -> None:
-    said = f"make one: dpsu.{kind.__name__}()"
-    for listed in (kind, [kind], ["sieve", kind]):
-        refused(partial(dpsu.compare, FRAME, mechanisms=listed, **PROMISE), "mechanisms", said)
-    plan = dpsu.plan(**PROMISE)
-    refused(lambda: dpsu.forecast(plan, users=9, items_per_user=1, mechanisms=[kind]), said)
+def test_classes_to_compare_are_told_the_same() -> None:
+    kinds: list[Any] = [dpsu.Sieve, dpsu.Greedy]
+    for kind in kinds:
+        said = f"make one: dpsu.{kind.__name__}()"
+        for listed in (kind, [kind], ["sieve", kind]):
+            refused(partial(dpsu.compare, FRAME, mechanisms=listed, **PROMISE), "mechanisms", said)
+        plan = dpsu.plan(**PROMISE)
+        refused(partial(dpsu.forecast, plan, users=9, items_per_user=1, mechanisms=[kind]), said)
 
 
-@pytest.mark.parametrize(
-    ("option", "kind"),
-    [("user", dpsu.Users), ("item", dpsu.Items), ("item", dpsu.Tokens), ("counts", dpsu.Counts)],
-)
-def test_other_classes_are_told_the_same(option: str, kind: Any) -> None:
-    said = (option, f"dpsu.{kind.__name__}(")
-    refused(lambda: dpsu.release(FRAME, **{option: kind}, **PROMISE), *said)
+def test_other_classes_are_told_the_same() -> None:
+    cases: list[tuple[str, Any]] = [
+        ("user", dpsu.Users),
+        ("item", dpsu.Items),
+        ("item", dpsu.Tokens),
+        ("counts", dpsu.Counts),
+    ]
+    for option, kind in cases:
+        said = (option, f"dpsu.{kind.__name__}(")
+        refused(partial(dpsu.release, FRAME, **{option: kind}, **PROMISE), *said)
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("Sieve", "sieve"), ("weighted_gaussian", "weighted-gaussian"), ("AUTO", "auto")],
-)
-def test_a_name_in_other_letters_is_told_the_right_one(typed: str, meant: str) -> None:
-    refused(lambda: dpsu.release(FRAME, mechanism=typed, **PROMISE), f"mechanism={typed!r}", meant)
-    refused(lambda: dpsu.mechanism(typed), f"mechanism={typed!r}", f"did you mean {meant!r}?")
+def test_a_name_in_other_letters_is_told_the_right_one() -> None:
+    cases: list[tuple[str, str]] = [
+        ("Sieve", "sieve"),
+        ("weighted_gaussian", "weighted-gaussian"),
+        ("AUTO", "auto"),
+    ]
+    for typed, meant in cases:
+        refused(
+            partial(dpsu.release, FRAME, mechanism=typed, **PROMISE), f"mechanism={typed!r}", meant
+        )
+        refused(partial(dpsu.mechanism, typed), f"mechanism={typed!r}", f"did you mean {meant!r}?")
 
 
 def test_an_option_of_another_mechanism_is_told_whose_it_is() -> None:

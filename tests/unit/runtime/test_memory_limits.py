@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,36 +26,32 @@ def _raise(error: BaseException) -> Any:
     raise error
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_data_are_not_blamed_for_missing_memory() -> None:
+    cases: list[Exception] = [
         MemoryError(),
         pa.lib.ArrowMemoryError("malloc of size 2097152 failed"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
         RuntimeError("can't start new thread"),
-    ],
-)
-def test_data_are_not_blamed_for_missing_memory(error: Exception) -> None:
-    assert is_memory_error(error)
-    with pytest.raises(dpsu.ResourceError, match="there is not enough memory") as caught:
-        without_values(lambda: _raise(error), "these data are damaged")
-    assert caught.value.__context__ is None
+    ]
+    for error in cases:
+        assert is_memory_error(error), error
+        with pytest.raises(dpsu.ResourceError, match="there is not enough memory") as caught:
+            without_values(partial(_raise, error), "these data are damaged")
+        assert caught.value.__context__ is None, error
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_memory_is_not_blamed_for_damaged_data() -> None:
+    cases: list[Exception] = [
         ValueError("a cell that says out of memory"),
         pa.ArrowInvalid("a cell that says std::bad_alloc"),
         BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
         OSError(errno.EIO, "Input/output error"),
         RuntimeError("a cell that says can't start new thread"),
-    ],
-)
-def test_memory_is_not_blamed_for_damaged_data(error: Exception) -> None:
-    assert not is_memory_error(error)
-    with pytest.raises(dpsu.DataError, match="these data are damaged"):
-        without_values(lambda: _raise(error), "these data are damaged")
+    ]
+    for error in cases:
+        assert not is_memory_error(error), error
+        with pytest.raises(dpsu.DataError, match="these data are damaged"):
+            without_values(partial(_raise, error), "these data are damaged")
 
 
 def test_threads_that_cannot_start_are_told_by_the_shell(tmp_path: Path) -> None:
