@@ -23,6 +23,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -68,13 +69,7 @@ class ParameterError(DpsuError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers of a cluster send errors home.
-        return _parameter_error, (self.message, self.flags, self.options)
-
-
-def _parameter_error(
-    message: str, flags: dict[str, str], options: dict[str, object]
-) -> ParameterError:
-    return ParameterError(message, flags, **options)
+        return partial(ParameterError, self.message, self.flags, **self.options), ()
 
 
 def _in_python(name: str, value: object) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsu.cli.options import Command
+from dpsu.cli.options import Command, added
 from dpsu.cli.streams import to_stderr
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, spelled_in_the_shell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +27,8 @@ DEFAULT_MASTER = "local[*]"
 
 def engine_options(command: Command) -> Command:
     """Where a release runs."""
-    for option in reversed(
+    return added(
+        command,
         (
             click.option(
                 "--engine",
@@ -50,17 +51,15 @@ def engine_options(command: Command) -> Command:
             click.option(
                 "--partitions", type=int, help="Partitions on Spark. Default one per million rows."
             ),
-        )
-    ):
-        command = option(command)
-    return command
+        ),
+    )
 
 
 def refuse_for_local(options: dict[str, Any]) -> None:
     """Options of Spark mean nothing to one machine; drops them."""
     for name in ("master", "spark_conf", "partitions"):
         if options.pop(name):
-            raise click.UsageError(f"--{name.replace('_', '-')} is for --engine spark")
+            raise click.UsageError(f"{spelled_in_the_shell(name)} is for --engine spark")
     if options.get("format") == "table":
         raise click.UsageError("--format table is for --engine spark")
 
