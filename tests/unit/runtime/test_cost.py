@@ -70,6 +70,7 @@ def test_nothing_is_done_row_by_row_in_python(tmp_path: Path) -> None:
     large = rows(600_000, tmp_path / "large.parquet", text=True)
     for mechanism in OF_PAIRS:
         release(small, mechanism)
+        release(large, mechanism)
         few, many = calls(small, mechanism), calls(large, mechanism)
         # One call for every row would be 540,000.
         assert many - few < 6000, mechanism
