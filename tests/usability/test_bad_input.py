@@ -248,7 +248,7 @@ def test_more_users_than_the_proof_covers(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_reports_and_reprs_show_nothing_unreleased() -> None:
     data = {u: ["common", f"{MARK} {u}"] for u in range(200)}
-    result = flat.release(data, epsilon=1, delta=1e-9, **SURE)
+    result = flat.release(data, epsilon=1, delta=1e-13, **SURE)
     said = result.report() + result.report_json() + repr(result) + str(result.plan)
     assert MARK not in said
     assert "200" not in said
@@ -313,7 +313,7 @@ def test_no_type_is_guessed_from_one_users_row(tmp_path: Path) -> None:
     for extra in ([], [(300, "foo")]):
         lines = [f'{{"user": {u}, "item": "{i}"}}\n' for u, i in [*dates, *dates, *extra]]
         path.write_text("".join(lines))
-        assert len(flat.release(path, epsilon=1, delta=1e-5, **SURE)) == 3
+        assert len(flat.release(path, epsilon=2, delta=1e-13, **SURE)) == 3
     path = tmp_path / "ages.csv"
     rows = "".join(f"u{u},a,{u}\nu{u},b,{u}\n" for u in range(200_000))
     path.write_text(f"user,item,age\n{rows}u1,a,unknown\n")
@@ -371,7 +371,8 @@ def test_lists_in_a_list_say_whose_they_are(tmp_path: Path) -> None:
     with pytest.raises(dpsu.ParameterError, match="one per entry"):
         dpsu.release(data, epsilon=1, delta=1e-5, ledger=ledger)
     assert not (tmp_path / "ledger.db").exists()
-    said = dpsu.release(data * 10, user="one per entry", epsilon=1, delta=1e-5)
+    own = [[f"person {u}", MARK] for u in range(300)]
+    said = dpsu.release(own, user="one per entry", epsilon=2, delta=1e-13, **SURE)
     assert said.items == (MARK,)
     assert "any one entry (row or list) of the data" in said.report()
     assert "of the data is another person's, and nobody has two" in said.report()

@@ -18,7 +18,7 @@ from dpsu.cli import options
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
-PROMISE = ("--epsilon", "2", "--delta", "1e-6")
+PROMISE = ("--epsilon", "2", "--delta", "1e-13")
 COLUMNS = ("--user", "who", "--item", "what")
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
 SURE = ("--mechanism", "weighted-gaussian")
