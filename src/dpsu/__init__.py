@@ -1,11 +1,5 @@
 """Differentially private set union: release as many items as possible, prove what it costs."""
 
-from dpsu_command import beginning
-
-# `python -m dpsu` imports all of this first, and Ctrl-C must end that without a traceback, too.
-if beginning.started_as_module():
-    beginning.begin()
-
 import importlib as _importlib
 import typing as _typing
 

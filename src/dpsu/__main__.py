@@ -1,6 +1,6 @@
 """`python -m dpsu` is the command line."""
 
-from dpsu_command import run
+from dpsu.cli import run
 
 if __name__ == "__main__":
     run()

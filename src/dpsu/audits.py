@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dpsu.audit_scenarios import COPIES, ITEMS_PER_COPY, Scenario, copies, scenarios_of
 from dpsu.errors import DataWarning, ParameterError
 from dpsu.inputs.values import Values
-from dpsu.keywords import kind_keywords
-from dpsu.options import number, whole_number
+from dpsu.options import number, suggests_keywords, whole_number
 from dpsu.plans.mechanisms import Bits
 from dpsu.plans.plan import Plan
 from dpsu.releases import release
@@ -140,7 +139,7 @@ class Audit:
         )
 
 
-@kind_keywords
+@suggests_keywords
 def audit(
     plan: Plan,
     *,

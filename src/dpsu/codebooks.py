@@ -21,8 +21,8 @@ from dpsu.codebook_forms import (
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Users
 from dpsu.inputs.values import Values
-from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
+from dpsu.options import suggests_keywords
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -173,7 +173,7 @@ class Domains(Mapping[str, tuple[Any, ...]]):
         write_whole(Path(path), writer(self, Path(path), csv_safe=csv_safe))
 
 
-@kind_keywords
+@suggests_keywords
 def domains(
     data: Any,
     plan: Plan | None = None,

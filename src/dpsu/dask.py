@@ -9,9 +9,8 @@ from dpsu.clusters import planned_for, release_on
 from dpsu.codebooks import Domains, values_of
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
-from dpsu.options import flag
+from dpsu.options import flag, suggests_keywords
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -23,7 +22,7 @@ from dpsu.showing.progress import Stages, stages
 __all__ = ["domains", "release", "select"]
 
 
-@kind_keywords
+@suggests_keywords
 def release(
     df: Any,
     plan: Plan | None = None,
@@ -110,7 +109,7 @@ def release(
     return release_on(data, plan, approved, spending, shown)
 
 
-@kind_keywords
+@suggests_keywords
 def domains(
     df: Any,
     plan: Plan | None = None,
@@ -172,7 +171,7 @@ def domains(
     )  # fmt: skip
 
 
-@kind_keywords
+@suggests_keywords
 def select(
     df: Any,
     candidates: Sequence[Plan],

@@ -23,6 +23,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -68,13 +69,7 @@ class ParameterError(DpsuError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers of a cluster send errors home.
-        return _parameter_error, (self.message, self.flags, self.options)
-
-
-def _parameter_error(
-    message: str, flags: dict[str, str], options: dict[str, object]
-) -> ParameterError:
-    return ParameterError(message, flags, **options)
+        return partial(ParameterError, self.message, self.flags, **self.options), ()
 
 
 def _in_python(name: str, value: object) -> str:
@@ -152,28 +147,15 @@ def _is_ours(module: str) -> bool:
 
 
 NO_MEMORY = "there is not enough memory for this; use a larger machine, or fewer rows"
-# What libraries say when memory is short; they have no exception of their own for it.
-_SHORTAGES = ("bad_alloc", "bad allocation", "can't start new thread", "cannot allocate memory",
-              "resource temporarily unavailable", "out of memory", "realloc of size",
-              "malloc of size", "failed to map segment",
-              # Compiled modules that cannot get memory while they are imported fail like this.
-              "without setting an exception", "without exception set", "without raising",
-              "unreported exception",
-              "can't allocate lock")  # fmt: skip
 
 
-def lacks_memory(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
     """Whether an error means that memory, or room for another thread, is missing."""
-    if isinstance(error, MemoryError):
-        return True
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    # Only these classes: a library that quotes a cell must not be taken at its word.
-    kinds = OSError | RuntimeError | ImportError | SystemError
-    if not isinstance(error, kinds) and type(error).__name__ != "ArrowException":
-        return False
-    said = str(error).lower()
-    return any(shortage in said for shortage in _SHORTAGES)
+    # Python has no exception of its own for threads that cannot start.
+    no_thread = type(error) is RuntimeError and str(error) == "can't start new thread"
+    return no_thread or isinstance(error, MemoryError)
 
 
 def without_values(call: Callable[[], T], message: str, kind: type[DpsuError] = DataError) -> T:
@@ -188,7 +170,7 @@ def without_values(call: Callable[[], T], message: str, kind: type[DpsuError] = 
     except DpsuError:
         raise
     except Exception as error:
-        short = lacks_memory(error)
+        short = is_memory_error(error)
     if short:
         raise ResourceError(NO_MEMORY)
     raise kind(message)

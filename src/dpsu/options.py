@@ -8,14 +8,15 @@ and the spelling of errors all come from these fields.
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import wraps
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dpsu.errors import ParameterError, shown
-from dpsu.keywords import OWNERS, refuse_for_class
 
 __all__ = [
     "Option",
@@ -28,8 +29,14 @@ __all__ = [
     "option",
     "options_of",
     "shown",
+    "suggests_keywords",
     "whole_number",
 ]
+
+# An option of a mechanism, typed as a keyword of a release, is not to be taken for another one.
+KEYWORD_LIKENESS = 0.7
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -132,16 +139,12 @@ def option(
 class Typed:
     """An object whose fields are options; each is checked when the object is made."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        OWNERS.append(cls)
-
     # Type checkers know from the fields which keywords there are.
     if not TYPE_CHECKING:
 
         def __new__(cls, *_: Any, **typed: Any) -> Any:
-            """Refuse keywords that are no options, before `__init__` does it in fewer words."""
-            refuse_for_class(cls, typed)
+            """Refuse keywords that are no options, and say which one was meant."""
+            _refuse_unknown(cls.__name__, typed, options_of(cls))
             return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -159,6 +162,26 @@ def options_of(kind: type) -> dict[str, Option]:
     return {
         each.name: each.metadata["option"] for each in fields(kind) if "option" in each.metadata
     }
+
+
+def suggests_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Say of a keyword that a function does not have which one was meant."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        _refuse_unknown(function.__name__, kwargs, known)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _refuse_unknown(call: str, typed: Iterable[str], known: Collection[str]) -> None:
+    """Python's own error, and the keyword that is near."""
+    for name in typed:
+        if name not in known:
+            near = did_you_mean(name, known, KEYWORD_LIKENESS)
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{near}")
 
 
 Flags = dict[str, str] | None
@@ -225,10 +248,10 @@ def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = N
     return choices[list(choices).index(value)]
 
 
-def did_you_mean(typed: object, known: Iterable[str]) -> str:
+def did_you_mean(typed: object, known: Iterable[str], likeness: float = 0.6) -> str:
     """The nearest of some words as the end of a sentence; empty if none is near."""
     words = {word.lower().replace("_", "-"): word for word in known}
-    near = difflib.get_close_matches(str(typed).lower().replace("_", "-"), words, n=1)
+    near = difflib.get_close_matches(str(typed).lower().replace("_", "-"), words, 1, likeness)
     return f"; did you mean {words[near[0]]!r}?" if near else ""
 
 

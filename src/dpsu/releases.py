@@ -8,9 +8,8 @@ from typing import Any
 from dpsu.errors import ParameterError, warn
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
-from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
-from dpsu.options import flag
+from dpsu.options import flag, suggests_keywords
 from dpsu.pipeline import carry_out
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
@@ -28,7 +27,7 @@ from dpsu.series.once import keeper_of
 from dpsu.showing.progress import Stages, stages
 
 
-@kind_keywords
+@suggests_keywords
 def release(
     data: Any,
     plan: Plan | None = None,

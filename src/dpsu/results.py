@@ -193,7 +193,7 @@ class Release:
         r"""Write the items to a .txt, .csv, .parquet or .json file, whole or not at all.
 
         When it returns, the file is on the disk. A file that is replaced hands on its mode and,
-        where possible, its owner; links are followed, pipes and devices written to.
+        where possible, its owner; links are followed, pipes and devices refused.
 
         In .txt files every line is an item; a backslash, line feed or carriage return inside an
         item is written as ``\\``, ``\n`` or ``\r``.

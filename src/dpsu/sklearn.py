@@ -165,7 +165,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "fit needs groups, the person behind each text: fit(texts, groups=users); "
                 "groups='row' says that each text is a person of its own"
             )
-        return None if isinstance(groups, str) else _column(groups, "groups mix types")
+        return None if isinstance(groups, str) else _column(groups)
 
     def transform(self, X: Any) -> csr_matrix:  # noqa: N803
         """Count the words of the vocabulary in each text.
@@ -277,7 +277,7 @@ def _texts(given: Any) -> Any:
     )
 
 
-def _column(given: Any, wrong: str) -> Any:
+def _column(given: Any) -> Any:
     """Ids as an Arrow array, from a list, an array, or a series of any library."""
     import pyarrow as pa
 
@@ -288,4 +288,4 @@ def _column(given: Any, wrong: str) -> Any:
         listed = given if ready or hasattr(given, "__array__") else list(given)
         return listed if ready else pa.array(listed, from_pandas=True)
 
-    return without_values(convert, f"{wrong}; they must be all text or all integers")
+    return without_values(convert, "groups mix types; they must be all text or all integers")

@@ -11,9 +11,8 @@ from dpsu.clusters import planned_for, release_on
 from dpsu.codebooks import Domains, values_of
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
-from dpsu.options import flag
+from dpsu.options import flag, suggests_keywords
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -84,7 +83,7 @@ class SparkRelease:
         return self.released.report_json()
 
 
-@kind_keywords
+@suggests_keywords
 def release(
     df: DataFrame,
     plan: Plan | None = None,
@@ -179,7 +178,7 @@ def release(
     return SparkRelease(released, df.sparkSession)
 
 
-@kind_keywords
+@suggests_keywords
 def domains(
     df: DataFrame,
     plan: Plan | None = None,
@@ -247,7 +246,7 @@ def domains(
     return Domains(released.released)
 
 
-@kind_keywords
+@suggests_keywords
 def select(
     df: DataFrame,
     candidates: Sequence[Plan],

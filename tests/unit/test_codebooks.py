@@ -22,7 +22,12 @@ from dpsu.contributions.kinds import KindsCodec
 from dpsu.errors import ParameterError
 
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
-SURE: dict[str, Any] = {"epsilon": 2, "delta": 1e-6, "mechanism": "weighted-gaussian", "user": "id"}
+SURE: dict[str, Any] = {
+    "epsilon": 2,
+    "delta": 1e-10,
+    "mechanism": "weighted-gaussian",
+    "user": "id",
+}
 PEOPLE = 900
 DAY = datetime.date(2024, 2, 29)
 ONE, TWO = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -83,7 +88,7 @@ def test_it_is_one_release_with_one_guarantee() -> None:
     assert domains.release.items == (
         ("f", None), ("m", None), (None, 0), (None, 1), (None, 2)
     )  # fmt: skip
-    assert domains.plan.privacy == dpsu.Privacy(2, 1e-6)
+    assert domains.plan.privacy == dpsu.Privacy(2, 1e-10)
     assert domains.private
     assert "values of the columns sex, size" in domains.report()
     assert json.loads(domains.report_json())["released"] == 5
@@ -170,7 +175,7 @@ def test_holders_of_equal_values_of_two_columns_are_not_added_up() -> None:
 
 def test_what_is_added_has_a_count_too() -> None:
     domains = found(
-        columns=["sex"], levels=["country", "city"], counts=True, epsilon=30, delta=1e-6
+        columns=["sex"], levels=["country", "city"], counts=True, epsilon=30, delta=1e-10
     )
     assert domains.counts is not None
     assert list(domains.counts) == ["sex", "country", ("country", "city")]

@@ -28,7 +28,7 @@ ODD = ["zebra", "Äpfel", "a,b", 'quo"te', "two\nlines", "back\\slash", " space 
 @pytest.fixture(scope="module")
 def result() -> dpsu.Release:
     return flat.release(
-        {u: [*ODD, f"rare {u}"] for u in range(400)}, item="word", epsilon=2, delta=1e-9, **SURE
+        {u: [*ODD, f"rare {u}"] for u in range(400)}, item="word", epsilon=2, delta=1e-13, **SURE
     )
 
 
@@ -126,7 +126,7 @@ def test_files_that_cannot_be_written(result: dpsu.Release, tmp_path: Path) -> N
 def test_reports(result: dpsu.Release) -> None:
     text = result.report()
     assert f"{len(ODD)} items released" in text
-    assert "(2, 1e-09)-differential privacy" in text
+    assert "(2, 1e-13)-differential privacy" in text
     facts = json.loads(result.report_json())
     assert facts["released"] == len(ODD)
     assert facts["private"] is True

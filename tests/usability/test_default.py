@@ -77,12 +77,6 @@ def test_an_option_of_others_says_that_none_was_named_and_who_has_it(
     refused(lambda: flat.plan(**PROMISE, **options), "no mechanism was named", *words)
 
 
-def test_a_prior_alone_is_for_greedy() -> None:
-    plan: Any = dpsu.plan
-    refused(lambda: plan(**PROMISE, prior={"a": 1}), "mechanism=dpsu.Greedy(prior=...)")
-    assert dpsu.plan(**PROMISE, mechanism=dpsu.Greedy(prior={"a": 1}))
-
-
 def test_help_says_what_is_taken_by_default(run: Run) -> None:  # noqa: F811
     told = {
         command: " ".join(run(command, "--help")[1].split()) for command in ("release", "audit")

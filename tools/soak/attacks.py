@@ -6,8 +6,7 @@ from tools.soak.calls import CALLS
 from tools.soak.disks import DISKS
 from tools.soak.files import FILES
 from tools.soak.kills import KILLS
-from tools.soak.memory import MEMORY
 from tools.soak.pipes import PIPES
 from tools.soak.races import RACES
 
-ATTACKS = (KILLS, FILES, DISKS, MEMORY, RACES, CALLS, PIPES)
+ATTACKS = (KILLS, FILES, DISKS, RACES, CALLS, PIPES)

@@ -167,10 +167,12 @@ def said_wrongly(stderr: str) -> list[str]:
     troubles = []
     if (piece := data.private_piece(stderr)) is not None:
         troubles.append(f"it says a private value (…{piece}…)")
-    # What the interpreter says before the package is imported is not ours.
+    # What the interpreter says before the command listens, so while modules are imported, is not
+    # ours.
     package = re.escape(str(Path(dpsu.__file__).parent))
+    importing = re.search(rf'File "{package}(?!/__main__)\S*", line \d+, in <module>', stderr)
     frames = re.findall(rf'File "{package}\S*?/(\w+\.py)", line (\d+), in (\w+)', stderr)
-    if "Traceback" in stderr and frames:
+    if "Traceback" in stderr and frames and not importing:
         path = " > ".join(f"{file}:{line} {name}" for file, line, name in frames[-3:])
         troubles.append(f"a traceback: {stderr.strip().splitlines()[-1][:100]} ({path})")
     if "this is a defect" in stderr:

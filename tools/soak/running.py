@@ -24,8 +24,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from dpsu_command import beginning
-
 LONGEST = 300.0  # A run that takes longer hangs.
 HUNG = -1000
 SOFT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -89,8 +87,7 @@ def start(
     try:
         _become(folder, stdout, stderr, temporary, unbuffered)
         sys.argv = ["dpsu", *arguments]
-        command = importlib.import_module("dpsu.__main__")
-        beginning.begin()
+        command = importlib.import_module("dpsu.cli")
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SOFT)
         if before is not None:
             before()

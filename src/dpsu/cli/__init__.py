@@ -15,9 +15,7 @@ import click
 import dpsu
 from dpsu.cli.interrupts import ignore_signals, leave_interrupted, listen, stage
 from dpsu.cli.streams import to_stderr
-from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, lacks_memory
-from dpsu.runtime.address_space import address_space
-from dpsu_command import beginning
+from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, is_memory_error
 
 # One file of this folder each, which is loaded when the command is named, or listed in the help.
 COMMANDS = (
@@ -74,7 +72,7 @@ def _worded(error: Exception) -> str:
     """What went wrong, and what of the output is there nevertheless."""
     if isinstance(error, DpsuError):
         message = str(error)
-    elif lacks_memory(error):
+    elif is_memory_error(error):
         message = NO_MEMORY
     elif isinstance(error, OSError):
         message = error.strerror or "input or output failed"
@@ -83,9 +81,6 @@ def _worded(error: Exception) -> str:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
         message = f"unexpected {where}; this is a defect, please report it"
-    most = address_space()
-    if lacks_memory(error) and most is not None and "ulimit" not in message:
-        message += f"; this process may address {most / 10**9:.2g} GB (ulimit -v)"
     return f"{message}; {stage.message()}" if stage.begun() else message
 
 
@@ -93,7 +88,6 @@ def run() -> NoReturn:
     """The `dpsu` command: `main`, and then leave without waiting for threads that read ahead."""
     code: Any = 0
     try:
-        beginning.begin()
         try:
             main()
         except SystemExit as stop:

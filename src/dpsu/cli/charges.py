@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
 from dpsu.cli.interrupts import stage
+from dpsu.cli.options import Command, added
 from dpsu.ledger.spending import Spending
-
-Command = Callable[..., Any]
 
 
 def ledger_options(command: Command) -> Command:
     """Where a release is recorded before it reads anything."""
-    for option in reversed(
+    return added(
+        command,
         (
             click.option(
                 "--ledger",
@@ -32,10 +29,8 @@ def ledger_options(command: Command) -> Command:
                 metavar="E,D",
                 help="Epsilon and delta for all releases of a dataset; needed for its first.",
             ),
-        )
-    ):
-        command = option(command)
-    return command
+        ),
+    )
 
 
 def once_option(command: Command) -> Command:

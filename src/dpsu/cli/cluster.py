@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsu.cli.options import Command
+from dpsu.cli.options import Command, added
 from dpsu.cli.streams import to_stderr
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, spelled_in_the_shell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +27,8 @@ DEFAULT_MASTER = "local[*]"
 
 def engine_options(command: Command) -> Command:
     """Where a release runs."""
-    for option in reversed(
+    return added(
+        command,
         (
             click.option(
                 "--engine",
@@ -49,17 +51,15 @@ def engine_options(command: Command) -> Command:
             click.option(
                 "--partitions", type=int, help="Partitions on Spark. Default one per million rows."
             ),
-        )
-    ):
-        command = option(command)
-    return command
+        ),
+    )
 
 
 def refuse_for_local(options: dict[str, Any]) -> None:
     """Options of Spark mean nothing to one machine; drops them."""
     for name in ("master", "spark_conf", "partitions"):
         if options.pop(name):
-            raise click.UsageError(f"--{name.replace('_', '-')} is for --engine spark")
+            raise click.UsageError(f"{spelled_in_the_shell(name)} is for --engine spark")
     if options.get("format") == "table":
         raise click.UsageError("--format table is for --engine spark")
 
@@ -136,7 +136,10 @@ def opened_on_spark(
     settings = dict(_setting(text) for text in options.pop("spark_conf"))
     # About versions of pandas, which is not used; the caller restores what is shown.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    handler = signal.getsignal(signal.SIGINT)
     session = open_session(master, settings)
+    # PySpark has put a handler of its own there.
+    signal.signal(signal.SIGINT, handler)
     try:
         yield failing_quietly(lambda: open_frame(session, files, format_))
     finally:

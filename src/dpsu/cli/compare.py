@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 import dpsu
-from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import (
     column_options,
     flags_of,
@@ -74,9 +73,7 @@ def compare_command(
     columns: dict[str, Any] = {"user": users_of(typed), "item": items_of(typed)}
     tried = _mechanisms(mechanisms, None if max_items is None else _sizes(max_items))
     with told_warnings() as caught, shown_steps("comparing", quiet) as progress:
-        found = interruptible(
-            lambda: dpsu.compare(data, mechanisms=tried, progress=progress, **columns, **options)
-        )
+        found = dpsu.compare(data, mechanisms=tried, progress=progress, **columns, **options)
     with ExitStack() as stack:
         named = {}
         for name, path in (("the numbers", as_json), ("the page", html)):

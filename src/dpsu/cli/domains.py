@@ -10,8 +10,9 @@ import click
 
 import dpsu
 from dpsu.cli.charges import ledger_options, once_option
-from dpsu.cli.cluster import engine_options, refuse_for_local, release_where
+from dpsu.cli.cluster import engine_options
 from dpsu.cli.options import (
+    Flags,
     added,
     counts_options,
     flags_of,
@@ -22,8 +23,7 @@ from dpsu.cli.options import (
     result_options,
     seed_option,
 )
-from dpsu.cli.places import Places
-from dpsu.cli.release import tell_sums_only
+from dpsu.cli.release import release_typed
 from dpsu.cli.results import Form
 from dpsu.cli.sources import source_options
 from dpsu.cli.streams import a_terminal
@@ -31,7 +31,6 @@ from dpsu.cli.values import planned_values, values_options
 from dpsu.codebook_forms import SUFFIXES, writer
 from dpsu.codebooks import refuse_other_items
 from dpsu.inputs.columns import Users
-from dpsu.ledger.spending import Spending
 from dpsu.showing.characters import harmless
 
 
@@ -72,23 +71,11 @@ def domains_command(
     Values go to standard output as JSON, from each column to its values. FILE as for `dpsu
     release`: parquet, csv, tsv, jsonl; - is stdin. Missing cells are no values.
     """
-    places = Places.taken(options)
-    read = [] if plan_file is None else [str(plan_file)]
+    release_typed(files, engine, plan_file, once, options, [], _planned, BY_COLUMN)
 
-    def make() -> dict[str, Any]:
-        if engine == "local":
-            refuse_for_local(options)
-        made = planned_values(options, plan_file, quiet=places.quiet)
-        if "plan" in made:
-            refuse_other_items(made["plan"])
-        if places.ledger is not None and not places.quiet:
-            tell_sums_only(made)
-        return made
 
-    def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
-        return release_where(
-            engine, files, data, made, options, spending,
-            once=once, progress=progress, quiet=places.quiet,
-        )  # fmt: skip
-
-    places.released(files, read, make, release, BY_COLUMN)
+def _planned(options: Flags, file: Path | None, *, quiet: bool) -> dict[str, Any]:
+    made = planned_values(options, file, quiet=quiet)
+    if "plan" in made:
+        refuse_other_items(made["plan"])
+    return made

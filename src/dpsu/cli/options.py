@@ -88,7 +88,7 @@ class Flag:
 
     def made(self) -> Callable[[Command], Command]:
         """The flag for click; what was not typed is None."""
-        spelled, option = "--" + self.name.replace("_", "-"), self.option
+        spelled, option = spelled_in_the_shell(self.name), self.option
         if option.kind is bool:
             return click.option(spelled, self.name, is_flag=True, default=None, help=self.help)
         kind: Any = {int: int, float: float}.get(option.kind, str)
@@ -255,7 +255,7 @@ def planned(flags: Flags, file: Path | None = None, *, quiet: bool = False) -> d
 def _plan_in(file: Path, typed: Flags) -> Plan:
     for name in typed:
         if name not in BESIDE_A_PLAN:
-            raise click.UsageError(f"--plan decides --{name.replace('_', '-')}; drop one of them")
+            raise click.UsageError(f"--plan decides {spelled_in_the_shell(name)}; drop one of them")
     return with_public_data(Plan.read(file), **typed)
 
 

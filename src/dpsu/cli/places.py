@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpsu.cli.charges import spending_of
-from dpsu.cli.interrupts import interruptible
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import LINES, Form, prepared, told_warnings, write_result
 from dpsu.cli.sources import data_of, files_read
@@ -61,7 +60,7 @@ class Places:
         )  # fmt: skip
         made = make()
         with told_warnings() as caught, shown_progress(self.quiet) as progress:
-            result = interruptible(lambda: release(data, made, spending, progress))
+            result = release(data, made, spending, progress)
         write_result(
             result, output, self.report, caught, spending,
             csv_safe=self.csv_safe, verbose=self.verbose, quiet=self.quiet, form=form,

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 import dpsu
-from dpsu.cli.interrupts import interruptible
 from dpsu.cli.options import READ_TOO, plan_options
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.results import PAGES, putting, told_warnings, writable
@@ -106,7 +105,7 @@ def plan_command(
     )
     made, shared = _made(options, plan_file, releases)
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
-        seen = interruptible(lambda: dpsu.forecast(made, **profile, progress=progress))
+        seen = dpsu.forecast(made, **profile, progress=progress)
     if html is not None:
         with putting("the page", html):
             seen.write_html(html)

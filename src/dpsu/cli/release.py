@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dpsu.cli.options import (
     result_options,
 )
 from dpsu.cli.places import Places
+from dpsu.cli.results import LINES, Form
 from dpsu.cli.sources import source_options
 from dpsu.cli.streams import to_stderr
 from dpsu.ledger.spending import Spending
@@ -43,16 +45,30 @@ def release_command(
     FILE may also be a folder or a quoted glob, or be replaced by --source and --query. Items go to
     standard output, one per line, sorted; backslashes and line breaks inside an item are escaped.
     """
-    places = Places.taken(options)
     read = [options[name] for name in READ_TOO if options[name]]
-    read += [] if plan_file is None else [str(plan_file)]
+    release_typed(files, engine, plan_file, once, options, read, planned)
+
+
+def release_typed(
+    files: tuple[str, ...],
+    engine: str,
+    plan_file: Path | None,
+    once: str | None,
+    options: dict[str, Any],
+    read: Sequence[str],
+    made_of: Callable[..., dict[str, Any]],
+    form: Form = LINES,
+) -> None:
+    """Release by what was typed; `made_of` makes arguments of it, as :func:`planned` does."""
+    places = Places.taken(options)
+    read = [*read, *([] if plan_file is None else [str(plan_file)])]
 
     def make() -> dict[str, Any]:
         if engine == "local":
             refuse_for_local(options)
-        made = planned(options, plan_file, quiet=places.quiet)
+        made = made_of(options, plan_file, quiet=places.quiet)
         if places.ledger is not None and not places.quiet:
-            tell_sums_only(made)
+            _tell_sums_only(made)
         return made
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
@@ -61,10 +77,10 @@ def release_command(
             once=once, progress=progress, quiet=places.quiet,
         )  # fmt: skip
 
-    places.released(files, read, make, release)
+    places.released(files, read, make, release, form)
 
 
-def tell_sums_only(made: dict[str, Any]) -> None:
+def _tell_sums_only(made: dict[str, Any]) -> None:
     """Tell whoever begins a ledger with auto what that means for the releases to come."""
     mechanism = made["plan"].mechanism if "plan" in made else made["mechanism"]
     if mechanism is None or (isinstance(mechanism, Auto) and mechanism.hints is None):

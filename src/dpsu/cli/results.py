@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from dpsu.cli.interrupts import (
     COMPLETE,
     NOT_WRITTEN,
     PERHAPS_IN_PART,
-    interruptible,
-    signals_allowed,
     signals_deferred,
     stage,
 )
@@ -32,11 +29,10 @@ from dpsu.runtime.writing import (
     check_writable,
     leftovers,
     text_writer,
-    written_through,
+    what_is_no_file,
 )
 from dpsu.showing.characters import harmless
 
-STDOUT = "/dev/stdout"
 PAGES = (".html", ".htm")
 
 
@@ -64,9 +60,12 @@ def prepared(
         raise click.UsageError("--report must be a file; --verbose prints the report")
     if csv_safe and (output is None or output.suffix != ".csv"):
         raise click.UsageError("--csv-safe is for --output FILE.csv")
-    printed = [STDOUT] if output is None else []
-    written = {"output": output, "report": report}
-    writable([*read, *printed], written, {"output": suffixes}, quiet=quiet)
+    if output is not None and (what := what_is_no_file(output)) is not None:
+        raise dpsu.OutputError(
+            f"cannot write {str(output)!r}: it is {what}; leave --output away to print to standard "
+            "output, or name a file"
+        )
+    writable(read, {"output": output, "report": report}, {"output": suffixes}, quiet=quiet)
     return output
 
 
@@ -85,7 +84,7 @@ def writable(
     for option, path in written.items():
         if path is None:
             continue
-        if path.resolve() in taken and not _device(path):
+        if path.resolve() in taken:
             raise click.UsageError(f"--{option} {str(path)!r} is also read, or written twice")
         taken.add(path.resolve())
         check_writable(path, suffixes.get(option, ()))
@@ -94,13 +93,6 @@ def writable(
                 f"warning: {str(left)!r} is the unfinished output of a run that was ended; no run "
                 "is writing it, and it may be deleted"
             )
-
-
-def _device(path: Path) -> bool:
-    try:
-        return stat.S_ISCHR(path.stat().st_mode)
-    except OSError:
-        return False
 
 
 @contextmanager
@@ -155,24 +147,20 @@ def put_in_place(named: Mapping[str, PendingFile], done: Callable[[], None] = la
     """Put results where they belong, in this order and with nothing but renames between."""
     with signals_deferred():
         for name, ready in named.items():
-            # Whoever reads a pipe may keep us waiting, and then signals must be heard.
-            with signals_allowed() if ready.through else nullcontext():
-                stage.outputs[name] = PERHAPS_IN_PART if ready.through else NOT_WRITTEN
-                ready.place()
-                stage.outputs[name] = COMPLETE
+            stage.outputs[name] = NOT_WRITTEN
+            ready.place()
+            stage.outputs[name] = COMPLETE
         for ready in named.values():
             ready.finish()
-        # A ledger may be locked by others for a while.
-        interruptible(done)
+        done()
 
 
 @contextmanager
 def putting(name: str, path: Path) -> Iterator[None]:
     """Tell the truth about one file that is written inside."""
     name = f"{name} in {str(path)!r}"
-    through = written_through(path)
-    stage.outputs[name] = PERHAPS_IN_PART if through else NOT_WRITTEN
-    with nullcontext() if through else signals_deferred():
+    stage.outputs[name] = NOT_WRITTEN
+    with signals_deferred():
         yield
         stage.outputs[name] = COMPLETE
 

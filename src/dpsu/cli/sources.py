@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 import dpsu
+from dpsu.cli.options import Command, added
 from dpsu.inputs.formats import TABLE
-
-Command = Callable[..., Any]
 
 
 def source_options(command: Command) -> Command:
     """A database and a query, instead of files."""
-    for option in reversed(
+    return added(
+        command,
         (
             click.option(
                 "--source",
@@ -25,10 +25,8 @@ def source_options(command: Command) -> Command:
                 "by PGPASSWORD or a password file).",
             ),
             click.option("--query", metavar="SQL", help="With --source: one SELECT."),
-        )
-    ):
-        command = option(command)
-    return command
+        ),
+    )
 
 
 def files_read(files: Sequence[str], source: str | None, ledger: str | None) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from dpsu.cli.interrupts import interruptible
 from dpsu.cli.results import putting, writable
 from dpsu.cli.streams import to_stderr
 
@@ -61,7 +60,7 @@ def tokenizer_command(
     options = {name: value for name, value in given.items() if value is not None}
     writable([str(words)], {"output": output}, {"output": (".json",)}, quiet=quiet)
     vocabulary = read_vocabulary(words)
-    trained = interruptible(lambda: train_tokenizer(vocabulary, **options))
+    trained = train_tokenizer(vocabulary, **options)
     with putting("the tokenizer", output):
         write_tokenizer(trained, output)
     if not quiet:

@@ -13,7 +13,7 @@ from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.inputs.values import Values
-from dpsu.keywords import kind_keywords
+from dpsu.options import suggests_keywords
 from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
 from dpsu.plans.mechanisms import Auto, Hints, Mechanism, by_name
@@ -25,7 +25,7 @@ from dpsu.text.spec import FUNCTION, is_file
 DEFAULT_MECHANISM = Auto
 
 
-@kind_keywords
+@suggests_keywords
 def plan(
     *,
     epsilon: float,

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.errors import NO_MEMORY, ParameterError, ResourceError, lacks_memory
-from dpsu.runtime.address_space import address_space_left
+from dpsu.errors import NO_MEMORY, ParameterError, ResourceError, is_memory_error
 
 # The share of the available memory that rows may take when a release starts. The rest is for what
 # is being read, for the distinct ids and for other processes.
@@ -48,13 +47,6 @@ class Memory:
 
     def expect(self, rows: int) -> None:
         """Refuse before the work starts if neither memory nor disk will have room."""
-        addresses = address_space_left()
-        if addresses is not None and rows * BYTES_PER_ROW > addresses:
-            # Files that are mapped take addresses, too.
-            raise ResourceError(
-                f"the rows need more than the {_shown(addresses)} that this process may still "
-                "address (ulimit -v); raise that limit"
-            )
         beyond = rows * BYTES_PER_ROW - self.limit
         free = shutil.disk_usage(tempfile.gettempdir()).free
         if beyond > free:
@@ -122,9 +114,9 @@ def _mapped(take: Callable[[], mmap.mmap]) -> mmap.mmap:
     try:
         return take()
     except OSError as error:
-        if not lacks_memory(error):
+        if not is_memory_error(error):
             raise
-    raise ResourceError(NO_MEMORY)
+        raise ResourceError(NO_MEMORY) from None
 
 
 def refuse_beyond_memory(n_bytes: int, what: str) -> None:
@@ -149,8 +141,7 @@ def available() -> int:
         with suppress(OSError, ValueError):
             allowed = int(Path(most).read_text(encoding="ascii"))
             pages = min(pages, allowed - int(Path(used).read_text(encoding="ascii")))
-    addresses = address_space_left()
-    return max(pages if addresses is None else min(pages, addresses), 0)
+    return max(pages, 0)
 
 
 def parse_size(typed: str | int | None) -> int | None:

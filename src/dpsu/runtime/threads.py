@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.errors import NO_MEMORY, ResourceError, lacks_memory
+from dpsu.errors import NO_MEMORY, ResourceError, is_memory_error
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -124,9 +124,9 @@ def _begun(begin: Callable[[], Made]) -> Made:
     try:
         return begin()
     except RuntimeError as error:
-        if not lacks_memory(error):
+        if not is_memory_error(error):
             raise
-    raise ResourceError(NO_MEMORY)
+        raise ResourceError(NO_MEMORY) from None
 
 
 def in_order_ahead(work: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:

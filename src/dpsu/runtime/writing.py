@@ -1,20 +1,18 @@
 """Files that are written whole or not at all.
 
-A file is written beside its target, brought to the disk and then renamed. Devices and pipes are
-written to, never replaced; symbolic links are followed.
+A file is written beside its target, brought to the disk and then renamed. Symbolic links are
+followed. Devices, pipes and sockets are refused: a rename would replace them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import re
 import secrets
 import select
 import stat
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -25,27 +23,27 @@ Write = Callable[[BinaryIO], object]
 PIECE = 1 << 20
 # Errors of file systems that cannot flush a file or folder to the disk, or lock it.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM}
+_KINDS = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a disk",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+}
 # Names that are, or are about to be, temporary files of this process.
 _partials: set[Path] = set()
 
 
 def check_writable(path: Path, suffixes: tuple[str, ...]) -> None:
     """Raise an error before the work if a file cannot be written after it."""
-    through = written_through(path)
-    if suffixes and path.suffix not in suffixes and not through:
+    target = _target_of(path)
+    if suffixes and path.suffix not in suffixes:
         raise ParameterError(
             f"cannot write {path.name!r}: its name must end in {', '.join(suffixes)}"
         )
-    if through:
-        if not os.access(path, os.W_OK):
-            raise OutputError(f"cannot write {str(path)!r}: {os.strerror(errno.EACCES)}")
-        return
-    if path.is_dir():
-        raise OutputError(f"cannot write {str(path)!r}: it is a folder")
-    folder = _followed(path).parent
-    if not folder.is_dir():
-        raise OutputError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
-    probe = _beside(_followed(path))
+    if not target.parent.is_dir():
+        raise OutputError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
+    probe = _beside(target)
     _partials.add(probe)
     try:
         probe.touch(exist_ok=False)
@@ -55,27 +53,35 @@ def check_writable(path: Path, suffixes: tuple[str, ...]) -> None:
         _forget(probe)
 
 
-def written_through(path: Path) -> bool:
-    """Whether bytes go straight to this path: a device, a pipe, or what this process prints to."""
+def what_is_no_file(path: Path) -> str | None:
+    """What is at this path that no file may replace; None if it may be written."""
     found = _found(path)
     if found is None:
-        return False
-    if stat.S_ISBLK(found.st_mode):
-        raise OutputError(f"cannot write {str(path)!r}: it is a disk, not a file")
-    if _standard(found) is not None or stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode):
-        return True
-    if stat.S_ISSOCK(found.st_mode):
-        raise OutputError(f"cannot write {str(path)!r}: it is a socket, not a file")
-    # A link to an open file that lost its name leads nowhere.
-    followed = _found(_followed(path))
-    return followed is None or not os.path.samestat(followed, found)
+        return None
+    for is_kind, name in _KINDS.items():
+        if is_kind(found.st_mode):
+            return name
+    target = _found(_followed(path))
+    if target is None or not os.path.samestat(target, found):
+        return "a deleted file"
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), found):
+                return "where this process prints"
+    return None
+
+
+def _target_of(path: Path) -> Path:
+    """The file that is to be written, links followed; an error where there is something else."""
+    what = what_is_no_file(path)
+    if what is not None:
+        raise OutputError(f"cannot write {str(path)!r}: it is {what}; name a file")
+    return _followed(path)
 
 
 def leftovers(path: Path) -> list[Path]:
     """Temporary files of this target that runs left behind and that no run is writing."""
     try:
-        if written_through(path):
-            return []
         target = _followed(path)
         pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.partial")
         found = [each for each in target.parent.iterdir() if pattern.fullmatch(each.name)]
@@ -106,23 +112,15 @@ def _abandoned(partial: Path) -> bool:
 class PendingFile:
     """A result that is whole and only has to be put in its place.
 
-    It is on the disk, beside its target; what goes to a pipe or a device is kept in memory.
-    Only their owner may read `private` files. Other files get the mode and, where possible, the
-    owner of the file that they replace.
+    It is on the disk, beside its target. Only their owner may read `private` files. Other files get
+    the mode and, where possible, the owner of the file that they replace.
     """
 
     def __init__(self, path: Path, write: Write, *, private: bool = False) -> None:
-        self.path, self.through = path, written_through(path)
-        self._data: bytes | None = None
+        self.path, self._target = path, _target_of(path)
         self._file: BinaryIO | None = None
-        self._target = _followed(path)
         self._partial = _beside(self._target)
         try:
-            if self.through:
-                buffer = io.BytesIO()
-                write(buffer)
-                self._data = buffer.getvalue()
-                return
             _partials.add(self._partial)
             self._file = _made(self._partial, _found(self._target), private=private)
             write(self._file)
@@ -136,11 +134,8 @@ class PendingFile:
             raise
 
     def place(self) -> None:
-        """Put it where it belongs; nobody ever sees half a file, other than in a pipe."""
+        """Put it where it belongs; nobody ever sees half a file."""
         try:
-            if self._data is not None:
-                _write_through(self.path, self._data)
-                return
             if os.name == "nt":
                 self._close()
             self._partial.replace(self._target)
@@ -151,24 +146,18 @@ class PendingFile:
     def finish(self) -> None:
         """Close the file, and bring its new name to the disk, too."""
         self._close()
-        if self.through or not hasattr(os, "O_DIRECTORY"):
-            return
         try:
-            folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            sync_folder(self._target.parent)
         except PermissionError:
+            # Who may write to a folder need not be allowed to read it.
             return
-        try:
-            _to_disk(folder)
         except OSError as error:
             raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
-        finally:
-            os.close(folder)
 
     def discard(self) -> None:
         """Remove the temporary file, unless it was put in place."""
         self._close()
-        if not self.through:
-            _forget(self._partial)
+        _forget(self._partial)
 
     def _close(self) -> None:
         if self._file is not None:
@@ -275,32 +264,6 @@ def write_all(descriptor: int, data: bytes) -> None:
         left = left[taken:]
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         _to_disk(descriptor)
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    found = _found(path)
-    standard = None if found is None else _standard(found)
-    if standard is not None:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        write_all(standard, data)
-        return
-    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
-    try:
-        write_all(descriptor, data)
-    finally:
-        os.close(descriptor)
-
-
-def _standard(found: os.stat_result) -> int | None:
-    """The descriptor with which this process writes there already: it has the right position."""
-    for descriptor in (1, 2):
-        with contextlib.suppress(OSError):
-            # Devices have no position that a second descriptor could get wrong.
-            if not stat.S_ISCHR(found.st_mode) and os.path.samestat(os.fstat(descriptor), found):
-                return descriptor
-    return None
 
 
 def _made(partial: Path, replaced: os.stat_result | None, *, private: bool) -> BinaryIO:

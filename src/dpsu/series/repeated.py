@@ -12,9 +12,8 @@ from dpsu.engines.found import Found
 from dpsu.errors import BudgetError, ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
-from dpsu.keywords import kind_keywords
 from dpsu.ledger.spending import Spending
-from dpsu.options import flag, whole_number
+from dpsu.options import flag, suggests_keywords, whole_number
 from dpsu.pipeline import carry_out
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
@@ -82,7 +81,7 @@ class Series:
         self._terms = self._state.terms()
 
     @classmethod
-    @kind_keywords
+    @suggests_keywords
     def create(
         cls,
         path: str | os.PathLike[str],

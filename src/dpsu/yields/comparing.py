@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.keywords import kind_keywords
-from dpsu.options import whole_number
+from dpsu.options import suggests_keywords, whole_number
 from dpsu.plans.mechanisms import Mechanism, OneShot
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import items_of, users_of
@@ -183,7 +182,7 @@ class Comparison:
         return comparison_html(self)
 
 
-@kind_keywords
+@suggests_keywords
 def compare(
     data: Any,
     *,

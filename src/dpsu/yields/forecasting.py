@@ -8,8 +8,7 @@ from typing import Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import Items
-from dpsu.keywords import kind_keywords
-from dpsu.options import one_of, options_of
+from dpsu.options import one_of, options_of, suggests_keywords
 from dpsu.plans.feasibility import findings
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism, by_name
 from dpsu.plans.plan import Plan
@@ -20,7 +19,7 @@ from dpsu.yields.profiles import find_users
 from dpsu.yields.trials import Trial
 
 
-@kind_keywords
+@suggests_keywords
 def forecast(
     plan: Plan,
     *,

@@ -83,9 +83,8 @@ def test_a_name_in_a_ledger_is_released_once(run: Run, people: Path, tmp_path: P
     assert "note: first was released" in err
 
 
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
+def test_errors_name_what_was_typed(run: Run, people: Path) -> None:  # noqa: F811
+    cases: list[tuple[list[str], str]] = [
         ([], "Missing option '--columns' (or '--levels')"),
         (["--columns", "sex,jop"], "no column 'jop' in 'people.csv'"),
         (["--columns", "sex,jop"], "name the right one with --columns"),
@@ -100,14 +99,11 @@ def test_a_name_in_a_ledger_is_released_once(run: Run, people: Path, tmp_path: P
         (["--columns", "sex", "--types", "age=integer"], "--types has 'age', which is not among"),
         (["--columns", "sex", "--output", "x.txt"], "must end in .json, .csv, .parquet"),
         (["--columns", "sex", "--csv-safe"], "--csv-safe is for --output FILE.csv"),
-    ],
-)
-def test_errors_name_what_was_typed(
-    run: Run, people: Path, typed: list[str], told: str  # noqa: F811
-) -> None:  # fmt: skip
-    code, out, err = run("domains", people, *typed, *PRIVACY)
-    assert (code, out) == (2, "")
-    assert told in err
+    ]
+    for typed, told in cases:
+        code, out, err = run("domains", people, *typed, *PRIVACY)
+        assert (code, out) == (2, ""), typed
+        assert told in err, typed
 
 
 def test_a_plan_has_items_or_values(run: Run) -> None:  # noqa: F811

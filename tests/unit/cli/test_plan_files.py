@@ -18,7 +18,7 @@ from dpsu.cli import options
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
-PROMISE = ("--epsilon", "2", "--delta", "1e-6")
+PROMISE = ("--epsilon", "2", "--delta", "1e-13")
 COLUMNS = ("--user", "who", "--item", "what")
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
 SURE = ("--mechanism", "weighted-gaussian")
@@ -120,31 +120,27 @@ def test_a_release_without_a_guarantee_says_so_in_its_file(tmp_path: Path) -> No
     assert kept[b"dpsu.guarantee"].startswith(b"NO GUARANTEE")
 
 
-@pytest.mark.parametrize("name", options.plan_names())
-def test_a_plan_decides_what_it_decides(
-    run: Run,  # noqa: F811
-    data: Path,
-    approve: Callable[..., Path],
-    name: str,
-) -> None:
+def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:  # noqa: F811
     """Every flag that makes a plan is refused beside one, except public data that a file lacks."""
+    plan = approve(*SURE)
     kinds = {flag.name: flag.option for flag in options.mechanism_flags()}
-    given: tuple[str, ...] = ("1",)
-    if name == "mechanism":
-        given = ("sieve",)
-    elif name == "counts" or (name in kinds and kinds[name].kind is bool):
-        given = ()
-    elif name.endswith("_type"):
-        given = ("text",)
-    elif name in kinds and kinds[name].choices:
-        given = kinds[name].choices[:1]
-    flag = "--" + name.replace("_", "-")
-    code, out, err = run("release", data, "--plan", approve(*SURE), flag, *given)
-    assert (code, out) == (2, "")
-    if name in options.BESIDE_A_PLAN:
-        assert "there is no file '1'" in err
-    else:
-        assert f"--plan decides {flag}; drop one of them" in err
+    for name in options.plan_names():
+        given: tuple[str, ...] = ("1",)
+        if name == "mechanism":
+            given = ("sieve",)
+        elif name == "counts" or (name in kinds and kinds[name].kind is bool):
+            given = ()
+        elif name.endswith("_type"):
+            given = ("text",)
+        elif name in kinds and kinds[name].choices:
+            given = kinds[name].choices[:1]
+        flag = "--" + name.replace("_", "-")
+        code, out, err = run("release", data, "--plan", plan, flag, *given)
+        assert (code, out) == (2, ""), name
+        if name in options.BESIDE_A_PLAN:
+            assert "there is no file '1'" in err, name
+        else:
+            assert f"--plan decides {flag}; drop one of them" in err, name
 
 
 def rehashed(values: dict[str, Any]) -> dict[str, Any]:
@@ -193,44 +189,39 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
 def test_a_plan_that_was_edited_is_refused(
     run: Run,  # noqa: F811
     data: Path,
     approve: Callable[..., Path],
     tmp_path: Path,
-    edit: str,
 ) -> None:
-    file, ledger = approve(*SURE), tmp_path / "ledger.db"
-    change, words = EDITS[edit]
-    values = json.loads(file.read_text("utf-8"))
-    file.write_text(json.dumps(change(copy.deepcopy(values))), "utf-8")
-    code, out, err = run(
-        "release", data, "--plan", file, "--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4"
-    )
-    assert (code, out) == (2, "")
-    assert words in err
-    assert "Traceback" not in err
-    assert not ledger.exists()
-    with pytest.raises(dpsu.ParameterError):
-        dpsu.Plan.from_json(file.read_text("utf-8"))
+    for edit in EDITS:
+        file, ledger = approve(*SURE), tmp_path / "ledger.db"
+        change, words = EDITS[edit]
+        values = json.loads(file.read_text("utf-8"))
+        file.write_text(json.dumps(change(copy.deepcopy(values))), "utf-8")
+        charged = ["--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4"]
+        code, out, err = run("release", data, "--plan", file, *charged)
+        assert (code, out) == (2, ""), edit
+        assert words in err, edit
+        assert "Traceback" not in err, edit
+        assert not ledger.exists(), edit
+        with pytest.raises(dpsu.ParameterError):
+            dpsu.Plan.from_json(file.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\xfe", b"plan", b"[" * 10**5])
-def test_what_is_no_plan_is_refused(
-    run: Run,  # noqa: F811
-    data: Path,
-    tmp_path: Path,
-    content: bytes,
-) -> None:
-    (tmp_path / "plan.json").write_bytes(content)
-    code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
-    assert (code, out) == (2, "")
-    assert str(tmp_path / "plan.json") in err
-    assert any(words in err for words in ("it is not JSON", "JSON, but not a", "it is not text"))
-    code, out, err = run("release", data, "--plan", tmp_path / "nowhere.json")
-    assert (code, out) == (2, "")
-    assert "cannot be read: No such file" in err
+def test_what_is_no_plan_is_refused(run: Run, data: Path, tmp_path: Path) -> None:  # noqa: F811
+    for content in [b"", b"{}", b"[]", b"\xff\xfe", b"plan", b"[" * 10**5]:
+        (tmp_path / "plan.json").write_bytes(content)
+        code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
+        assert (code, out) == (2, ""), content
+        assert str(tmp_path / "plan.json") in err, content
+        assert any(
+            words in err for words in ("it is not JSON", "JSON, but not a", "it is not text")
+        ), content
+        code, out, err = run("release", data, "--plan", tmp_path / "nowhere.json")
+        assert (code, out) == (2, ""), content
+        assert "cannot be read: No such file" in err, content
 
 
 def test_a_plan_is_not_overwritten_by_its_release(

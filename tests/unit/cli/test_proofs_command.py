@@ -49,49 +49,52 @@ def test_every_proof_has_a_line(run: Run) -> None:
     assert lines["sieve"].startswith("Sieve: many rounds, each steering the next. ")
 
 
-@pytest.mark.parametrize("name", sorted(STEMS | {"index"}))
-def test_a_page_is_printed_without_its_head(name: str, run: Run) -> None:
-    code, out, err = run(name)
-    assert (code, err) == (0, "")
-    assert out.startswith("# ")
-    assert "stamp: " not in out.partition("\n")[0]
-    assert "covers:\n" not in out
-    page = (stamp.PROOFS / f"{name}.md").read_text(encoding="utf-8")
-    assert page.endswith(out)
-    assert name == "index" or "**Claim.**" in out
+def test_a_page_is_printed_without_its_head(run: Run) -> None:
+    for name in sorted(STEMS | {"index"}):
+        code, out, err = run(name)
+        assert (code, err) == (0, ""), name
+        assert out.startswith("# "), name
+        assert "stamp: " not in out.partition("\n")[0], name
+        assert "covers:\n" not in out, name
+        page = (stamp.PROOFS / f"{name}.md").read_text(encoding="utf-8")
+        assert page.endswith(out), name
+        assert name == "index" or "**Claim.**" in out, name
 
 
-@pytest.mark.parametrize("name", ["no-such-proof", "../../README", "/etc/passwd", "sieve.md", ""])
-def test_a_name_that_is_no_proof_is_a_usage_error(name: str, run: Run) -> None:
-    code, out, err = run(name)
-    assert (code, out) == (2, "")
-    assert "`dpsu proofs` lists them" in err
-    assert ("did you mean 'sieve'?" in err) == (name == "sieve.md")
+def test_a_name_that_is_no_proof_is_a_usage_error(run: Run) -> None:
+    for name in ["no-such-proof", "../../README", "/etc/passwd", "sieve.md", ""]:
+        code, out, err = run(name)
+        assert (code, out) == (2, ""), name
+        assert "`dpsu proofs` lists them" in err, name
+        assert ("did you mean 'sieve'?" in err) == (name == "sieve.md"), name
 
 
 def named(text: str) -> set[str]:
     return set(re.findall(r"`dpsu proofs ([^`]*)`", text))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("calibration", ["tight", "paper"])
-def test_plans_name_proofs_that_can_be_printed(mechanism: str, calibration: str) -> None:
-    known = options_of(MECHANISMS[mechanism])
-    options = {
-        "calibration": calibration,
-        "max_items": 10,
-        "allow_unproven": calibration == "paper",
-    }
-    if "calibration" not in known and calibration == "paper":
-        return
-    made = MECHANISMS[mechanism](**{name: options[name] for name in options if name in known})
-    item = dpsu.Tokens("body") if made.by_length else "item"
-    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism=made, item=item)
-    found = named(str(plan))
-    assert found
-    assert found <= STEMS
-    # Paths of the source tree lead nowhere once dpsu is installed.
-    assert "docs/proofs" not in str(plan)
+def test_plans_name_proofs_that_can_be_printed() -> None:
+    calibrations: list[str] = ["tight", "paper"]
+    for mechanism in MECHANISMS:
+        for calibration in calibrations:
+            known = options_of(MECHANISMS[mechanism])
+            options = {
+                "calibration": calibration,
+                "max_items": 10,
+                "allow_unproven": calibration == "paper",
+            }
+            if "calibration" not in known and calibration == "paper":
+                continue
+            made = MECHANISMS[mechanism](
+                **{name: options[name] for name in options if name in known}
+            )
+            item = dpsu.Tokens("body") if made.by_length else "item"
+            plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism=made, item=item)
+            found = named(str(plan))
+            assert found, (mechanism, calibration)
+            assert found <= STEMS, (mechanism, calibration)
+            # Paths of the source tree lead nowhere once dpsu is installed.
+            assert "docs/proofs" not in str(plan), (mechanism, calibration)
 
 
 def test_min_users_and_ledgers_name_theirs(tmp_path: Path) -> None:
@@ -102,9 +105,8 @@ def test_min_users_and_ledgers_name_theirs(tmp_path: Path) -> None:
 PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
 
 
-@pytest.mark.parametrize(
-    ("options", "pages"),
-    [
+def test_plans_name_every_proof_they_rest_on() -> None:
+    cases: list[tuple[dict[str, Any], set[str]]] = [
         ({"mechanism": "sieve"}, {"sieve", "orders", "noise"}),
         ({"mechanism": "sips"}, {"sips", "noise"}),
         ({"mechanism": "bits"}, {"bits", "orders", "coins", "noise"}),
@@ -125,23 +127,22 @@ PROMISE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
         ({"mechanism": "sieve", "public_items": ["a"]}, {"sieve", "public"}),
         ({"mechanism": "sieve", "item": dpsu.Tokens("body")}, {"sieve", "text"}),
         ({"item": dpsu.Tokens("body"), "mechanism": "ngrams"}, {"ngrams", "text", "orders"}),
-    ],
-)
-def test_plans_name_every_proof_they_rest_on(options: dict[str, Any], pages: set[str]) -> None:
-    plan = dpsu.plan(**PROMISE, **options)
-    # All plans name the ledger, among what their caller promises.
-    found = named(str(plan)) - {"ledger"}
-    assert found == set(proofs(plan))
-    assert pages <= found <= STEMS
-    for page, there in (
-        ("counts", plan.counts is not None),
-        ("text", plan.text is not None),
-        ("public", plan.public_items is not None or plan.prior is not None),
-        ("min-users", plan.min_users is not None),
-        ("coins", plan.rounds is None or plan.name == "bits"),
-    ):
-        assert (page in found) == there
-    assert not {"select", "auto"} & found
+    ]
+    for options, pages in cases:
+        plan = dpsu.plan(**PROMISE, **options)
+        # All plans name the ledger, among what their caller promises.
+        found = named(str(plan)) - {"ledger"}
+        assert found == set(proofs(plan)), options
+        assert pages <= found <= STEMS, options
+        for page, there in (
+            ("counts", plan.counts is not None),
+            ("text", plan.text is not None),
+            ("public", plan.public_items is not None or plan.prior is not None),
+            ("min-users", plan.min_users is not None),
+            ("coins", plan.rounds is None or plan.name == "bits"),
+        ):
+            assert (page in found) == there, options
+        assert not {"select", "auto"} & found, options
 
 
 def test_choices_that_were_paid_for_name_their_proofs() -> None:
@@ -193,14 +194,16 @@ def test_pages_beside_the_code_come_first(tmp_path: Path, monkeypatch: pytest.Mo
     assert proof_pages.proof_page("sieve").title.startswith("Sieve")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], [], ["sieve"]])
-def test_proofs_load_nothing_heavy(arguments: list[str]) -> None:
-    code = (
-        "import atexit, sys\n"
-        "heavy = {'mpmath', 'narwhals', 'numba', 'numpy', 'pyarrow', 'rich'}\n"
-        "atexit.register(lambda: print('loaded', sorted(heavy & set(sys.modules))))\n"
-        f"sys.argv = ['dpsu', 'proofs', *{arguments!r}]\n"
-        "from dpsu.cli import main\nmain()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.endswith("loaded []\n")
+def test_proofs_load_nothing_heavy() -> None:
+    for arguments in [["--help"], [], ["sieve"]]:
+        code = (
+            "import atexit, sys\n"
+            "heavy = {'mpmath', 'narwhals', 'numba', 'numpy', 'pyarrow', 'rich'}\n"
+            "atexit.register(lambda: print('loaded', sorted(heavy & set(sys.modules))))\n"
+            f"sys.argv = ['dpsu', 'proofs', *{arguments!r}]\n"
+            "from dpsu.cli import main\nmain()\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True, text=True
+        )
+        assert done.stdout.endswith("loaded []\n"), arguments

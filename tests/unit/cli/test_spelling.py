@@ -143,26 +143,25 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("typed", WRONG.strip().splitlines())
 def test_no_error_speaks_python(
     run: Run,  # noqa: F811
     files: dict[str, str],
-    typed: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments: list[str] = []
-    for word in typed.split():
-        name = next((name for name in files if name in word), "")
-        named = word.replace(name, files[name]) if name else word
-        arguments += PROMISE if word == "E" else [named]
-    code, out, err = run(*arguments)
-    assert code in (1, 2), err
-    assert "Traceback" not in err
-    assert "defect" not in err
-    for path in (*files.values(), str(tmp_path)):
-        out, err = out.replace(path, ""), err.replace(path, "")
-    assert not PYTHON.findall(err), err
-    # Tables of forecasts have columns named as options are, and no more of Python.
-    assert not re.findall(f"{PYTHON.pattern} ?=", out)
+    for typed in WRONG.strip().splitlines():
+        arguments: list[str] = []
+        for word in typed.split():
+            name = next((name for name in files if name in word), "")
+            named = word.replace(name, files[name]) if name else word
+            arguments += PROMISE if word == "E" else [named]
+        code, out, err = run(*arguments)
+        assert code in (1, 2), (typed, err)
+        assert "Traceback" not in err, typed
+        assert "defect" not in err, typed
+        for path in (*files.values(), str(tmp_path)):
+            out, err = out.replace(path, ""), err.replace(path, "")
+        assert not PYTHON.findall(err), (typed, err)
+        # Tables of forecasts have columns named as options are, and no more of Python.
+        assert not re.findall(f"{PYTHON.pattern} ?=", out), typed

@@ -19,9 +19,8 @@ def rows(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_what_was_meant_is_named(run: Run, rows: Path) -> None:  # noqa: F811
+    cases: list[tuple[tuple[str, ...], str]] = [
         (("release", "ROWS", "--mechanism", "greddy"), "did you mean 'greedy'?"),
         (("release", "ROWS", "--mechanism", "weighted_gaussian"), "'weighted-gaussian'?"),
         (("release", "ROWS", "--format", "cvs"), "did you mean 'csv'?"),
@@ -34,19 +33,12 @@ def rows(tmp_path: Path) -> Path:
         ),
         (("plan", "--output", "plan.json"), "dpsu plan ... --json > plan.json"),
         (("plan", "--mechanism", "ngrams"), "name their column with --text"),
-    ],
-    ids=str,
-)
-def test_what_was_meant_is_named(
-    run: Run,  # noqa: F811
-    rows: Path,
-    arguments: tuple[str, ...],
-    words: str,
-) -> None:
-    typed = [str(rows) if part == "ROWS" else part for part in arguments]
-    code, out, err = run(*typed, *PROMISE)
-    assert (code, out) == (2, "")
-    assert words in err
+    ]
+    for arguments, words in cases:
+        typed = [str(rows) if part == "ROWS" else part for part in arguments]
+        code, out, err = run(*typed, *PROMISE)
+        assert (code, out) == (2, ""), arguments
+        assert words in err, arguments
 
 
 def test_a_column_of_a_plan_is_not_typed_anew(run: Run, rows: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -294,16 +294,14 @@ def test_kinds_are_what_numba_tells_apart() -> None:
             assert (kinds[other] == kind) == (types[other] == type_), (one, other)
 
 
-@pytest.mark.parametrize(
-    "argument",
-    [
+def test_other_arguments_are_left_to_numba() -> None:
+    cases: list[Any] = [
         2**63, "a", None, (1, 2), np.arange(3, dtype=">i8"), np.array(["a"]), np.array([None]), np.float32(1),
         np.zeros(9, np.uint8)[1:].view(np.int64), np.zeros(2, np.dtype([("a", ">i8")])),
         np.zeros(2, np.dtype([("a", "i8", 2)])), np.ma.zeros(2), [1],
-    ],
-)  # fmt: skip
-def test_other_arguments_are_left_to_numba(argument: Any) -> None:
-    assert argument_kinds((argument,)) == (None,)
+    ]  # fmt: skip
+    for argument in cases:
+        assert argument_kinds((argument,)) == (None,), argument
 
 
 def test_values_that_cannot_be_told_apart_are_not_kept() -> None:
@@ -335,12 +333,14 @@ def test_kernels_are_pickled_by_name() -> None:
     assert pickle.loads(pickle.dumps(_kernel_of_this_file)) is _kernel_of_this_file
 
 
-@pytest.mark.parametrize(
-    ("version", "usable"),
-    [('"version": "0.68.9"', True), ('"version": "0.69.0"', False), ("", False)],
-)
 def test_versions_of_numba_that_were_not_tried_keep_their_own_files(
-    version: str, usable: bool, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(machine_code, "_version_file", version.encode)
-    assert machine_code.usable.__wrapped__() == usable
+    cases: list[tuple[str, bool]] = [
+        ('"version": "0.68.9"', True),
+        ('"version": "0.69.0"', False),
+        ("", False),
+    ]
+    for version, usable in cases:
+        monkeypatch.setattr(machine_code, "_version_file", version.encode)
+        assert machine_code.usable.__wrapped__() == usable, version

@@ -321,9 +321,8 @@ def test_words_of_texts(path: Path) -> None:
         ({"epsilon": 0}, "epsilon=0"),
         ({"epsilon": 0.001, "periods": 20, "delta": 1e-5}, "periods=20"),
         ({"counts": 3}, "counts"),
-        ({"public_items": ["a"]}, "public_items"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_what_cannot_repeat_is_refused(typed: dict[str, Any], message: str, path: Path) -> None:
     with pytest.raises(dpsu.ParameterError, match=message):
@@ -523,7 +522,8 @@ def test_what_was_released_keeps_its_type(item: Any, path: Path, run: Run) -> No
             "at": pa.array([noon.time()] * 600, pa.time32("s")),
         }
     )
-    series = dpsu.Series.create(path, periods=2, item=item, mechanism="policy-laplace", **BUDGET)
+    # A weight of 600 is hundreds of standard deviations of its noise above the threshold.
+    series = dpsu.Series.create(path, periods=2, item=item, mechanism="weighted-gaussian", **BUDGET)
     first = series.release(table)
     assert len(first) == 1
     assert series.stored(1) == first
