@@ -83,8 +83,6 @@ def measure(months: list[Month]) -> dict[str, int]:
         alone |= set(made.items)
     return {
         f"a series of {MONTHS} periods": found_by(months),
-        "the same, with each person in 6 of them (`per_user=6`)": found_by(months, per_user=6),
-        "the same, with each person in 1 of them (`per_user=1`)": found_by(months, per_user=1),
         f"{MONTHS} releases by the same plan, without leaving out what is known": len(alone),
         "the first month only, with the whole budget": len(dpsu.release(months[0], **whole)),
         f"all {MONTHS} months at once, at the end, with the whole budget": len(
@@ -101,10 +99,7 @@ def table(result: dict[str, Any]) -> str:
     ]
     for name, found in result["topics"].items():
         lines.append(f"| {name} | {found:,} | {result['alike'][name]:,} |")
-    told = [
-        f"{found['all']:,} by `{name}` ({found['one']:,} with each person in 1 period)"
-        for name, found in result["votes"].items()
-    ]
+    told = [f"{found:,} by `{name}`" for name, found in result["votes"].items()]
     lines += [
         "",
         f"Of people with one new word a month each, a series finds {', '.join(told)} items.",
@@ -118,10 +113,7 @@ def main() -> None:
     warnings.simplefilter("ignore", dpsu.DataWarning)
     found: dict[str, Any] = {"topics": measure(made_up(True)), "alike": measure(made_up(False))}
     found["votes"] = {
-        each.name: {
-            "all": found_by(votes(), mechanism=each),
-            "one": found_by(votes(), mechanism=each, per_user=1),
-        }
+        each.name: found_by(votes(), mechanism=each)
         for each in (dpsu.Sieve(), dpsu.CountGaussian(max_items=1), dpsu.CountLaplace(max_items=1))
     }
     found["date"] = datetime.now(UTC).date().isoformat()

@@ -15,9 +15,9 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.contributions.attendance import Sample
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
+from dpsu.contributions.samples import Sample
 from dpsu.engines import local
 from dpsu.engines.estimates import estimate, histogram
 from dpsu.inputs.reading import read
