@@ -135,7 +135,7 @@ def test_nothing_to_compare() -> None:
     assert (made.users, made.items, made.bound) == (0, 0, 0.0)
     assert all(row.released == 0 and row.needs is None for row in made.rows)
     assert str(made).startswith("NOT PRIVATE")
-    assert dpsu.Comparison.from_json(made.to_json()) == made
+    assert json.loads(made.to_json())["users"] == 0
     assert "NOT PRIVATE" in made.to_html()
 
 
@@ -147,13 +147,6 @@ def test_every_form_says_that_it_is_not_private(found: dpsu.Comparison) -> None:
     assert "<title>NOT PRIVATE" in page
     assert page.count("do not publish") == 2
     assert "NOT PRIVATE" in str(dpsu.compare.__doc__)
-
-
-def test_json_goes_round(found: dpsu.Comparison) -> None:
-    assert dpsu.Comparison.from_json(found.to_json()) == found
-    for text in ("{}", "[]", '{"NOT PRIVATE": "x", "format": 9}'):
-        with pytest.raises(dpsu.ParameterError, match="not a comparison"):
-            dpsu.Comparison.from_json(text)
 
 
 def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
@@ -223,8 +216,8 @@ def test_the_command(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("NOT PRIVATE")
-    made = dpsu.Comparison.from_json((scratch / "out.json").read_text("utf-8"))
-    assert [row.mechanism for row in made.rows].count("sieve") == 2
+    made = json.loads((scratch / "out.json").read_text("utf-8"))
+    assert [row["mechanism"] for row in made["rows"]].count("sieve") == 2
     left = "".join(p.name + p.read_text("utf-8") for p in scratch.rglob("*") if p.is_file())
     assert MARK not in done.stdout + done.stderr + left
     assert "NOT PRIVATE" in (scratch / "out.html").read_text("utf-8")

@@ -177,14 +177,10 @@ def test_everything_is_there(seen: dpsu.Forecast) -> None:
     assert "No confidential data was touched" in text
 
 
-def test_equal_profiles_give_equal_forecasts_and_json_goes_round(seen: dpsu.Forecast) -> None:
-    assert dpsu.Forecast.from_json(seen.to_json()) == seen
+def test_equal_profiles_give_equal_forecasts(seen: dpsu.Forecast) -> None:
     assert json.loads(seen.to_json())["hopeless"] is False
     again = flat.forecast(epsilon=1, delta=1e-6, mechanisms=["greedy"], **SMALL)
     assert again.planned == seen.planned
-    for text in ("{}", "[]", '{"format": 9}'):
-        with pytest.raises(dpsu.ParameterError, match="not a forecast"):
-            dpsu.Forecast.from_json(text)
 
 
 @settings(max_examples=8, deadline=None)
@@ -336,8 +332,8 @@ def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:
     assert "Expected items by epsilon" in out
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     code, out, err = run(*given, "--spread", 3, "--json")
-    assert dpsu.Forecast.from_json(out).profile.users == 1500
-    assert dpsu.Forecast.from_json(out).profile.spread == 3
+    profile = json.loads(out)["profile"]
+    assert (profile["users"], profile["spread"]) == (1500, 3)
     code, _, err = run(*given, "--spread", 0.5)
     assert (code, "--spread 0.5 is out of range" in err) == (2, True)
 
@@ -372,7 +368,7 @@ def test_extremes(epsilon: float, delta: float) -> None:
     made = dpsu.forecast(dpsu.plan(epsilon=epsilon, delta=delta), users=200, items_per_user=2, vocabulary=50, mechanisms=["policy-gaussian"])  # fmt: skip
     assert made.planned.epsilon == epsilon
     assert made.hopeless == (epsilon < 1)
-    assert dpsu.Forecast.from_json(made.to_json()) == made
+    assert json.loads(made.to_json()) == made.to_dict()
     assert made.to_html()
 
 

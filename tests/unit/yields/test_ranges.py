@@ -180,11 +180,8 @@ def test_more_users_release_more() -> None:
             assert many.released > less.released
 
 
-def test_json_goes_round_with_ranges_and_choices(seen: dpsu.Forecast) -> None:
-    again = dpsu.Forecast.from_json(seen.to_json())
-    assert again == seen
+def test_json_has_ranges_and_choices(seen: dpsu.Forecast) -> None:
     written = json.loads(seen.to_json())
-    assert written["format"] == 2
     assert written["profile"]["spread"] == 1.8
     planned = next(point for point in written["by_mechanism"] if point["planned"])
     assert (planned["low"], planned["high"]) == (seen.planned.low, seen.planned.high)
