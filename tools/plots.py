@@ -77,7 +77,7 @@ def _shopping() -> tuple[dict[str, list[str]], dict[str, float], dpsu.Release]:
     held["user 7"].append("secret")
     rows = read(held, user="user", item="item", repeats=None, with_repeats=False, key=key)
     plan = dpsu.plan(**FLOW)
-    items, units = local.weigh(plan, intern(rows), key)
+    items, units = local.shares(plan, intern(rows), key)
     weights = np.ldexp(units.astype(float), -plan.policy.fraction_bits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)

@@ -105,7 +105,7 @@ def make_plan(
     if isinstance(mechanism, Auto) and mechanism.hints is not None:
         # What is known needs no estimate: the choice is made before any data is seen.
         hints = mechanism.hints
-        possible = [each.mechanism for each in mechanism.designed(privacy, item)]
+        possible = [each.mechanism for each in mechanism.designed(privacy)]
         mechanism = mechanism.chosen(privacy.epsilon, hints, possible)
     knowledge = _read(mechanism, public_items, _item_columns(item))
     if knowledge.public_items is not None and item.type is not None:

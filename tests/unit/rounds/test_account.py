@@ -93,13 +93,14 @@ def test_every_size_has_a_class_that_is_no_smaller(max_items: int) -> None:
     assert all(a < b <= a + 1 + a // 64 for a, b in itertools.pairwise(sizes))
     assert len(sizes) < 2**16
     for size in {0, 1, 2, 300, 511, 512, 513, 600, max_items - 1, max_items, 10 * max_items}:
-        assert sizes[account.class_of(size)] >= min(size, max_items)
+        user_class = int(sieve_probes.classes_of(sizes, size))
+        assert sizes[user_class] >= min(size, max_items)
         users = [list(range(size))] if size <= 3000 else []
         if users:
             engine = sieve_probes.engine_of(users, max(size, 1))
             engine.classify(sizes)
             assert engine.classes is not None
-            assert engine.classes.tolist() == [account.class_of(size)]
+            assert engine.classes.tolist() == [user_class]
             assert engine.classes.dtype == np.uint16
 
 
@@ -130,7 +131,7 @@ def test_no_cap_is_an_error_and_never_a_cap_of_nothing() -> None:
         engine = sieve_probes.engine_of([list(range(t))], t)
         engine.classify((1,))
         with pytest.raises(AssertionError, match="no cap"):
-            engine.attend(np.ones(t), limits, 1.0, 2.0**20, 0)
+            engine.attend(np.ones(t), limits, 1.0, 2.0**20)
     honest = sieve_of(PLANS[2])
     deciding = honest.phases[-1]
     lower = replace(deciding, boundary=tuple(0.9 * bound for bound in deciding.boundary))
@@ -149,7 +150,8 @@ def test_users_keep_their_norm_where_attention_is_tiny(size: int, smallest: floa
     rng = np.random.default_rng(size)
     sieve = sieve_of(PLANS[0])
     account, limits = sieve.account, sieve.limits()
-    norm = Fraction(account.norm(account.sizes()[account.class_of(size)], sieve.sigma))
+    largest = account.sizes()[sieve_probes.classes_of(account.sizes(), size)]
+    norm = Fraction(account.norm(largest, sieve.sigma))
     engine = lonely(size)
     for this_round in sieve.rounds():
         attention = 10.0 ** -rng.uniform(smallest - 2, smallest, size)
@@ -169,7 +171,9 @@ def test_users_keep_their_norm_and_cap_in_every_round_of_both_phases(
     sieve = sieve_of(plan)
     account, limits = sieve.account, sieve.limits()
     first = min(size, sieve.phases[0].max_items)
-    norm = Fraction(account.norm(account.sizes()[account.class_of(first)], sieve.sigma))
+    user_class = sieve_probes.classes_of(account.sizes(), first)
+    largest = account.sizes()[user_class]
+    norm = Fraction(account.norm(largest, sieve.sigma))
     engine = lonely(size)
     released, reached = np.zeros(size, bool), set()
     for this_round in sieve.rounds():
@@ -187,21 +191,17 @@ def test_users_keep_their_norm_and_cap_in_every_round_of_both_phases(
         t = int((attention[held] > 0).sum())
         if t:
             deciding = phase == len(limits) - 1
-            allowed = (
-                account.allowed(account.sizes()[account.class_of(first)])
-                if deciding
-                else account.scouting
-            )
+            allowed = account.allowed(largest) if deciding else account.scouting
             crossing = np.array(limits[phase].crossing)
-            largest = limits[phase].caps[int((crossing <= allowed / t).sum()) - 1]
+            cap = limits[phase].caps[int((crossing <= allowed / t).sum()) - 1]
             shape = this_round.phase.shapes[this_round.place]
-            assert Fraction(int(weights.max())) <= Fraction(largest) * Fraction(shape) * unit
+            assert Fraction(int(weights.max())) <= Fraction(cap) * Fraction(shape) * unit
         # Sets get smaller, and empty in the end; classes do not follow.
         released |= rng.random(size) < 0.15
     # Whoever has a few items is held by its norm, in each phase.
     assert size < 10 or reached == set(range(len(limits)))
     assert engine.classes is not None
-    assert engine.classes.tolist() == [account.class_of(first)]
+    assert engine.classes.tolist() == [user_class]
 
 
 def test_classes_are_fixed_once() -> None:

@@ -135,7 +135,8 @@ def test_boundaries_hold_for_every_number_of_novel_items(rounds: int, scout: int
             allowed = account.allowed(size) if phase is deciding else account.scouting
             most = size if phase is deciding else phase.max_items
             numbers = sorted({1, 2, 7, most} & set(range(1, most + 1)))
-            caps = [limits.cap(account.class_of(size), t) for t in numbers]
+            user_class = int(sieve_probes.classes_of(account.sizes(), size))
+            caps = [limits.cap(user_class, t) for t in numbers]
             assert all(a >= b for a, b in itertools.pairwise(caps))
             assert caps[-1] >= phase.cap
             step = limits.caps[1] - limits.caps[0]
@@ -485,7 +486,7 @@ def test_weights_of_a_user_stay_within_norm_and_cap() -> None:
         engine = sieve_probes.engine_of([list(range(n))], n)
         engine.choose(n, None)
         engine.classify((0, n))
-        weights = engine.attend(attention, limits, shape, UNIT, 0)
+        weights = engine.attend(attention, limits, shape, UNIT)
         assert sum(int(w) ** 2 for w in weights) <= (Fraction(norm) * int(UNIT)) ** 2
         # The cap is that of all items with attention, also of those whose weight rounds to nothing.
         cap = caps[n + 3 - t] * shape
@@ -506,7 +507,7 @@ def test_items_with_next_to_no_attention_count_as_open() -> None:
         engine.choose(n, None)
         engine.classify((n,))
         attention = np.where(np.arange(n) < hopeless, 1e-300, 1.0)
-        weights = engine.attend(attention, limits, 1.0, UNIT, 0)
+        weights = engine.attend(attention, limits, 1.0, UNIT)
         assert 0 < weights.max() <= caps[0] * UNIT
 
 
@@ -529,10 +530,10 @@ def test_users_give_together_what_each_gives_alone() -> None:
         engine.choose(n, None)
         engine.classify((3, 10, 40, n))
         # In the first round all items are open, and there are users of more than have a table.
-        all_open = engine.attend(chosen_by + 0.1, limits, 0.9, UNIT, 0)
-        few_open = engine.attend(attention, limits, 0.9, UNIT, 1)
+        all_open = engine.attend(chosen_by + 0.1, limits, 0.9, UNIT)
+        few_open = engine.attend(attention, limits, 0.9, UNIT)
         engine.choose(20, chosen_by)
-        return np.stack([all_open, few_open, engine.attend(attention, limits, 1.1, UNIT, 2)])
+        return np.stack([all_open, few_open, engine.attend(attention, limits, 1.1, UNIT)])
 
     alone = np.zeros((3, n), np.int64)
     for number, one in enumerate(held):

@@ -122,12 +122,16 @@ class Mechanism(Typed, ABC):
         super().__init_subclass__()
 
     @abstractmethod
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Policy and curve, or rounds, that keep this guarantee, and the names of proofs."""
 
-    def designed_for(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def designed_for(self, privacy: Privacy) -> Design:
         """The design that keeps this guarantee for all ids of a person."""
-        return self.design(privacy if self.several_ids else for_each_id(privacy), item)
+        return self.design(privacy if self.several_ids else for_each_id(privacy))
+
+    def reading(self, item: Items | Tokens) -> Mechanism:
+        """The mechanism as it is for items of these columns; refuses what it cannot read."""
+        return self
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """What a report says of the design, besides noise, threshold and cutoff."""

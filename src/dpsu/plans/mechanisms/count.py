@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
@@ -28,10 +28,6 @@ from dpsu.privacy.curves import Gaussian, Laplace, ReleaseCurve, TruncatedLaplac
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_counts
 
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
-
 
 @dataclass(frozen=True, kw_only=True)
 class CountLaplace(Published, WithMinUsers, WithPrior):
@@ -53,7 +49,7 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
         if self.max_items is None:
             raise needs_max_items(self.name)
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Counts of sensitivity `max_items`, with a Laplace curve for it."""
         epsilon, delta, most = privacy.epsilon, privacy.delta, self.max_items
         assert most is not None
@@ -88,7 +84,7 @@ class CountGaussian(Published, WithMinUsers, WithPrior):
     name: ClassVar[str] = "count-gaussian"
     summary: ClassVar[str] = "one count per item and user, Gaussian noise"
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Counts of l2 sensitivity sqrt(max_items), with a Gaussian curve for it."""
         epsilon, delta, most = privacy.epsilon, privacy.delta, self.max_items
         ids = privacy.ids_per_person

@@ -87,8 +87,8 @@ class NGrams(Mechanism):
         checked = tuple(number("shares", share, 1e-6, 1e6) for share in given)
         object.__setattr__(self, "shares", checked)
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
-        """Gaussian noise on the tokens, and then on the public domain of each length."""
+    def reading(self, item: Items | Tokens) -> Mechanism:
+        """Texts, of which it makes n-grams itself."""
         if item.tokenizer is None:
             raise ParameterError(
                 "ngrams needs texts: name their column with item=dpsu.Tokens('column') (--text)"
@@ -103,6 +103,10 @@ class NGrams(Mechanism):
                 ngrams=...,
                 longest=...,
             )
+        return self
+
+    def design(self, privacy: Privacy) -> Design:
+        """Gaussian noise on the tokens, and then on the public domain of each length."""
         assert self.shares is not None
         design, split = design_ngrams(
             privacy.epsilon,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.plans.mechanisms.base import (
@@ -31,10 +31,6 @@ from dpsu.policies import L1Descent, L2Descent
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights
 
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
-
 # What all roundings of an l2 descent together may add to its sensitivity.
 ROUNDING_ALLOWANCE = 2.0**-20
 FEWEST_USERS = 1000
@@ -53,7 +49,7 @@ class PolicyLaplace(Published, WithCutoff, WithMinUsers, WithPrior):
     )
     parallel: ClassVar[bool] = False
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """An l1 descent, with a Laplace curve for it."""
         if self.as_published and self.shift:
             # Whoever fills an item makes others lift items above the minimum that it never held,
@@ -101,7 +97,7 @@ class PolicyGaussian(Published, WithCutoff, WithPrior):
     )
     parallel: ClassVar[bool] = False
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """An l2 descent, with a Gaussian curve for it."""
         most, scale = self.max_items, 1.0 + ROUNDING_ALLOWANCE
         # Nobody else raises a novel item, so in every pass none is farther from the cutoff: it gets

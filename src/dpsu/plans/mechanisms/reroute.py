@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.options import number
 from dpsu.plans.mechanisms.base import (
@@ -19,10 +19,6 @@ from dpsu.plans.mechanisms.one_shot import NOVEL_SLACK, WithCutoff, l2_curve
 from dpsu.policies import ReroutePolicy
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights
-
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
 
 # What all roundings together may add to the sensitivity, and the bits of weights: with both, some
 # millions of users.
@@ -41,7 +37,7 @@ class Reroute(WithCutoff, WithPrior):
         "each user spreads l2 norm 1, and full items give back what they do not need; parallel"
     )
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Two rounds of weights of l2 sensitivity 1, with a Gaussian curve for it."""
         most, scale, bits = self.max_items, 1.0 + REROUTE_ALLOWANCE, REROUTE_FRACTION_BITS
         lowest = (1.0 / math.sqrt(most) - NOVEL_SLACK) / scale

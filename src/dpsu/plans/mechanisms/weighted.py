@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
@@ -27,10 +27,6 @@ from dpsu.policies import Weighted
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights
 
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
-
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedLaplace(Published, WithMinUsers, WithPrior):
@@ -41,7 +37,7 @@ class WeightedLaplace(Published, WithMinUsers, WithPrior):
     name: ClassVar[str] = "weighted-laplace"
     summary: ClassVar[str] = "each user spreads weight 1 over its items, Laplace noise"
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Weights of l1 sensitivity 1, with a Laplace curve for it."""
         curve, theorem = l1_curve(
             privacy, self.max_items, as_published=self.as_published, name=self.name, slack=0.0
@@ -71,7 +67,7 @@ class WeightedGaussian(Published, WithMinUsers, WithPrior):
         "each user spreads l2 norm 1 over its items, Gaussian noise; order-free"
     )
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Weights of l2 sensitivity 1, with a Gaussian curve for it."""
         most = self.max_items
         lowest = 1.0 / math.sqrt(most) - NOVEL_SLACK

@@ -195,8 +195,8 @@ def test_classes_of_users_travel_and_stay(scouting: int) -> None:
         classes = {to: own["classes"].to_pylist() for to, own in kept.items()}
         sizes = {to: own["sizes"].to_pylist() for to, own in kept.items()}
         if round_number == 0:
-            of = easy.account.class_of
-            first = {to: [of(size) for size in sizes[to]] for to in sizes}
+            of = easy.account.sizes()
+            first = {to: sieve_probes.classes_of(of, sizes[to]).tolist() for to in sizes}
             assert {0, 5} <= {each for part in first.values() for each in part}
         assert classes == {to: first[to] for to in classes}
         emptied += sum(size == 0 for part in sizes.values() for size in part)
