@@ -16,6 +16,7 @@ from dpsu.kernels.rounds import largest_cap
 from dpsu.rounds.account import Limits, SizeAccount, split_by_size
 from dpsu.rounds.sieve import SieveRounds, design_sieve
 from tests.support import reference, sieve_probes
+from tests.support.cases import every
 
 PLANS = [
     (3.0, math.exp(-10), 20, 300, 3000),
@@ -33,13 +34,12 @@ def sieve_of(plan: tuple[float, float, int, int, int]) -> SieveRounds:
     return design_sieve(epsilon, delta, rounds=rounds, max_items=max_items, scout_items=scouted)[0]
 
 
-@pytest.mark.parametrize(
+@every(
     ("plan", "exponent", "crossing", "norms"),
     [
         (PLANS[0], 0.18317, 0.47211, (0.99371, 0.98929, 0.98278, 0.97454)),
         (PLANS[1], 0.50661, 0.68774, (0.99444, 0.98789, 0.97280, 0.93655)),
     ],
-    ids=["3", "1"],
 )
 def test_constants_of_the_account(
     plan: tuple[float, float, int, int, int],
@@ -57,7 +57,7 @@ def test_constants_of_the_account(
     assert found == pytest.approx(norms, abs=6e-6)
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@every("plan", PLANS)
 def test_noise_and_crossings_of_every_class_stay_within_delta(
     plan: tuple[float, float, int, int, int],
 ) -> None:
@@ -84,7 +84,7 @@ def test_noise_and_crossings_of_every_class_stay_within_delta(
         assert limits[-1].allowed[user_class] == account.allowed(sizes[user_class])
 
 
-@pytest.mark.parametrize("max_items", [1, 2, 7, 300, 512, 513, 3000, 100_000])
+@every("max_items", [1, 2, 7, 300, 512, 513, 3000, 100_000])
 def test_every_size_has_a_class_that_is_no_smaller(max_items: int) -> None:
     account = split_by_size(1.0, 1e-5, max_items, scouting=True)
     sizes = account.sizes()
@@ -143,8 +143,8 @@ def lonely(size: int) -> LocalRounds:
     return sieve_probes.engine_of([list(range(size))], size)
 
 
-@pytest.mark.parametrize("smallest", [100, 162, 300])
-@pytest.mark.parametrize("size", [3, 30, 300])
+@every("smallest", [100, 162, 300])
+@every("size", [3, 30, 300])
 def test_users_keep_their_norm_where_attention_is_tiny(size: int, smallest: float) -> None:
     """Squares of attention below 1e-160 are no numbers any more, and below 1e-154 bad ones."""
     rng = np.random.default_rng(size)
@@ -161,8 +161,8 @@ def test_users_keep_their_norm_where_attention_is_tiny(size: int, smallest: floa
         assert sum(int(w) ** 2 for w in weights) <= (norm * int(sieve.unit)) ** 2
 
 
-@pytest.mark.parametrize("plan", PLANS[:4] + PLANS[5:6], ids=str)
-@pytest.mark.parametrize("size", [1, 2, 10, 49, 300, 3500])
+@every("plan", PLANS[:4] + PLANS[5:6])
+@every("size", [1, 2, 10, 49, 300, 3500])
 def test_users_keep_their_norm_and_cap_in_every_round_of_both_phases(
     plan: tuple[float, float, int, int, int], size: int
 ) -> None:

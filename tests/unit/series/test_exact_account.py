@@ -14,6 +14,7 @@ from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from dpsu.series.known import KnownItems
 from dpsu.series.terms import Terms
+from tests.support.cases import every
 from tests.support.divergence import BITS, UNIT, bracket, growth_at_least
 
 KEY = Key.from_insecure_seed(5)
@@ -68,7 +69,7 @@ def divergence(budget: dpsu.Privacy, terms: Terms, more: Rows, less: Rows) -> Fr
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-@pytest.mark.parametrize("mechanism", ["weighted-laplace", "weighted-gaussian"])
+@every("mechanism", ["weighted-laplace", "weighted-gaussian"])
 def test_all_periods_together_are_within_the_budget_exactly(mechanism: str) -> None:
     """On small neighbors, for a user who holds an item alone in every period, and one with others.
 

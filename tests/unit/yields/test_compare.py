@@ -27,6 +27,7 @@ from dpsu.yields.expected import pairs_to_try
 from dpsu.yields.made_up import zipf_like
 from dpsu.yields.tables import NOT_PRIVATE
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import OF_PAIRS
 
 MARK = "Zzmarker"
@@ -66,7 +67,7 @@ def test_the_size_of_the_data(found: dpsu.Comparison) -> None:
     assert found.bound == pytest.approx(sum(best.probability(n) for n in held.values()))
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-laplace", "sieve"])
+@every("mechanism", ["weighted-gaussian", "policy-laplace", "sieve"])
 def test_all_numbers_are_means_of_real_runs(mechanism: str) -> None:
     (row,) = dpsu.compare(table(), mechanisms=[mechanism], runs=30, **PRIVACY).rows
     pairs = pairs_to_try(Source(table(), Users(), Items()))
@@ -155,7 +156,7 @@ def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
     assert "-item-" not in said
 
 
-@pytest.mark.parametrize(
+@every(
     "data",
     [
         [[f"{MARK}-1", f"{MARK}-2"], (f"{MARK}-1", 5)],
@@ -165,7 +166,6 @@ def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
         [f"{MARK}-text"],
         {f"{MARK}-user": f"{MARK}-item"},
     ],
-    ids=["mixed", "triples", "nested", "no columns", "strings", "text"],
 )
 def test_errors_name_nothing(data: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
@@ -180,7 +180,7 @@ def test_errors_name_nothing(data: Any) -> None:
     assert MARK not in said
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "words"),
     [
         ({"mechanisms": []}, "mechanisms is empty"),
