@@ -311,15 +311,26 @@ class WithPrior(Mechanism):
         "user keeps or spends on.",
     )
 
-    def _bounding(self, most: int | None) -> dict[str, Any]:
-        """How the items of a user that count are chosen."""
-        if self.prior is None:
-            return {"bounded_by": "hash", "order": None}
-        if most is None:
+    def _one_shot(
+        self,
+        policy: Policy,
+        curve: ReleaseCurve,
+        most: int | None,
+        split: tuple[tuple[str, float], ...],
+        theorem: str,
+        cutoff: float | None = None,
+        max_users: int = MAX_USERS,
+    ) -> Design:
+        """Weights and coins; of the items of a user, a sample or those that the prior prefers."""
+        chosen, order = ("hash", None) if self.prior is None else ("order", "popular")
+        if self.prior is not None and most is None:
             raise ParameterError(
                 f"{self.name} makes use of {{prior}} only with {{max_items}}: it decides which "
                 "items a user keeps",
                 prior=...,
                 max_items=...,
             )
-        return {"bounded_by": "order", "order": "popular"}
+        return Design(
+            OneShot(policy, curve), most, chosen, cutoff, split, theorem, max_users=max_users,
+            order=order,
+        )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import option
-from dpsu.plans.mechanisms.base import MAX_USERS, Design, Mechanism, items_per_user
+from dpsu.plans.mechanisms.base import Design, Mechanism, items_per_user
 from dpsu.privacy.guarantee import Privacy
 from dpsu.rounds.bits import PAID, SHARES, UNITS, USUAL_ROUNDS, design_bits
 
@@ -50,7 +50,7 @@ class Bits(Mechanism):
             rounds=self.rounds,
             ids=privacy.ids_per_person,
         )
-        return Design(bits, None, "hash", None, tuple(split.items()), "bits", max_users=MAX_USERS)
+        return Design(bits, None, "hash", None, tuple(split.items()), "bits")
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """The account, and every round with its share and soft cap."""

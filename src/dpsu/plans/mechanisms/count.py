@@ -9,7 +9,6 @@ from typing import ClassVar
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     Design,
-    OneShot,
     Published,
     WithMinUsers,
     WithPrior,
@@ -61,14 +60,7 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
         else:
             sensitivity = float(privacy.ids_per_person * most)
             curve, theorem = TruncatedLaplace(epsilon, delta, sensitivity), "truncated-laplace"
-        return Design(
-            OneShot(Count(), curve),
-            most,
-            cutoff=None,
-            delta_split=all_delta_for_novel_items(delta),
-            theorem=theorem,
-            **self._bounding(most),
-        )
+        return self._one_shot(Count(), curve, most, all_delta_for_novel_items(delta), theorem)
 
     def people(self, design: Design, weight: float) -> str:
         """Everybody who holds an item counts."""
@@ -104,15 +96,7 @@ class CountGaussian(Published, WithMinUsers, WithPrior):
             sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, weights)
             sigma, threshold = norm * sigma, norm * threshold
             split, theorem = together(delta), "gaussian-joint"
-        curve = Gaussian(sigma, threshold)
-        return Design(
-            OneShot(Count(), curve),
-            most,
-            cutoff=None,
-            delta_split=split,
-            theorem=theorem,
-            **self._bounding(most),
-        )
+        return self._one_shot(Count(), Gaussian(sigma, threshold), most, split, theorem)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Every novel item weighs exactly 1."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 from dpsu.errors import ParameterError
 from dpsu.options import number, option
 from dpsu.plans.mechanisms.base import (
-    MAX_USERS,
     UNBOUNDED_FRACTION_BITS,
     Design,
     Mechanism,
@@ -118,14 +117,7 @@ class NGrams(Mechanism):
             ids=privacy.ids_per_person,
         )
         return Design(
-            design,
-            self.max_items,
-            "order",
-            None,
-            tuple(split.items()),
-            "ngrams",
-            max_users=MAX_USERS,
-            order="repeats",
+            design, self.max_items, "order", None, tuple(split.items()), "ngrams", order="repeats"
         )
 
     def texts(self, item: Items | Tokens) -> TextSpec | None:

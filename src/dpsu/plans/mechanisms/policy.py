@@ -11,7 +11,6 @@ from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     MAX_USERS,
     Design,
-    OneShot,
     Published,
     WithMinUsers,
     WithPrior,
@@ -70,14 +69,8 @@ class PolicyLaplace(Published, WithCutoff, WithMinUsers, WithPrior):
         cutoff = self.full_at(curve.threshold, curve.scale, self.shift)
         bits = fraction_bits(cutoff)
         policy = L1Descent(math.floor(cutoff * 2**bits), bits, self.passes)
-        return Design(
-            OneShot(policy, curve),
-            self.max_items,
-            cutoff=cutoff,
-            delta_split=all_delta_for_novel_items(privacy.delta),
-            theorem=theorem,
-            **self._bounding(self.max_items),
-        )
+        split = all_delta_for_novel_items(privacy.delta)
+        return self._one_shot(policy, curve, self.max_items, split, theorem, cutoff)
 
     def people(self, design: Design, weight: float) -> str:
         """Users spread their weight."""
@@ -118,15 +111,7 @@ class PolicyGaussian(Published, WithCutoff, WithPrior):
                 passes=self.passes,
                 max_items=most,
             )
-        return Design(
-            OneShot(policy, curve),
-            most,
-            cutoff=cutoff,
-            delta_split=split,
-            theorem=theorem,
-            max_users=max_users,
-            **self._bounding(most),
-        )
+        return self._one_shot(policy, curve, most, split, theorem, cutoff, max_users)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t), and what rounding adds."""

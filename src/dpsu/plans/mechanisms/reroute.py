@@ -10,7 +10,6 @@ from dpsu.options import number
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     Design,
-    OneShot,
     WithPrior,
     max_items,
     spread_over,
@@ -47,15 +46,8 @@ class Reroute(WithCutoff, WithPrior):
         cutoff = self.full_at(curve.threshold, curve.scale)
         number("cutoff", cutoff, 1.0, 2.0 ** (62 - bits))
         policy = ReroutePolicy(math.floor(cutoff * 2**bits), bits, most)
-        return Design(
-            OneShot(policy, curve),
-            most,
-            cutoff=cutoff,
-            delta_split=split,
-            theorem=theorem,
-            max_users=min(2 ** (62 - bits), math.floor(REROUTE_ALLOWANCE / policy.roundings())),
-            **self._bounding(most),
-        )
+        max_users = min(2 ** (62 - bits), math.floor(REROUTE_ALLOWANCE / policy.roundings()))
+        return self._one_shot(policy, curve, most, split, theorem, cutoff, max_users)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t), and what rounding adds."""

@@ -9,7 +9,6 @@ from dpsu.errors import ParameterError
 from dpsu.options import option
 from dpsu.plans.mechanisms.base import (
     LARGEST_MAX_ITEMS,
-    MAX_USERS,
     Design,
     Mechanism,
     max_items,
@@ -76,15 +75,7 @@ class Sieve(Mechanism):
             scout_items=scouted,
             ids=privacy.ids_per_person,
         )
-        return Design(
-            sieve,
-            most,
-            "hash",
-            None,
-            tuple(split.items()),
-            "sieve",
-            max_users=MAX_USERS,
-        )
+        return Design(sieve, most, "hash", None, tuple(split.items()), "sieve")
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """All rounds as one with norm 1, and the delta that novel items of the largest users have.

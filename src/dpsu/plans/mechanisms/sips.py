@@ -41,14 +41,7 @@ class Sips(Published):
             published=self.as_published,
             ids=privacy.ids_per_person,
         )
-        return Design(
-            sips,
-            self.max_items,
-            "hash",
-            None,
-            tuple(split.items()),
-            "sips",
-        )
+        return Design(sips, self.max_items, "hash", None, tuple(split.items()), "sips")
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """All rounds as one, and the delta that novel items have."""

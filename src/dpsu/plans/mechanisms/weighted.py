@@ -10,7 +10,6 @@ from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     UNBOUNDED_FRACTION_BITS,
     Design,
-    OneShot,
     Published,
     WithMinUsers,
     WithPrior,
@@ -42,14 +41,9 @@ class WeightedLaplace(Published, WithMinUsers, WithPrior):
         curve, theorem = l1_curve(
             privacy, self.max_items, as_published=self.as_published, name=self.name, slack=0.0
         )
-        return Design(
-            OneShot(Weighted(1, UNBOUNDED_FRACTION_BITS), curve),
-            self.max_items,
-            cutoff=None,
-            delta_split=all_delta_for_novel_items(privacy.delta),
-            theorem=theorem,
-            **self._bounding(self.max_items),
-        )
+        policy = Weighted(1, UNBOUNDED_FRACTION_BITS)
+        split = all_delta_for_novel_items(privacy.delta)
+        return self._one_shot(policy, curve, self.max_items, split, theorem)
 
     def people(self, design: Design, weight: float) -> str:
         """Users spread their weight."""
@@ -74,14 +68,8 @@ class WeightedGaussian(Published, WithMinUsers, WithPrior):
         curve, split, theorem = l2_curve(
             privacy, most, max(0.0, lowest), apart=self.as_published or self.shift > 0
         )
-        return Design(
-            OneShot(Weighted(2, UNBOUNDED_FRACTION_BITS), curve),
-            most,
-            cutoff=None,
-            delta_split=split,
-            theorem=theorem,
-            **self._bounding(most),
-        )
+        policy = Weighted(2, UNBOUNDED_FRACTION_BITS)
+        return self._one_shot(policy, curve, most, split, theorem)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t)."""
