@@ -18,10 +18,6 @@ from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run, new_run
 
 
-def begins_at_once(run: Run) -> None:
-    """A release about which nobody else has to know, other than its ledger."""
-
-
 def carry_out(
     plan: Plan,
     *,
@@ -30,7 +26,7 @@ def carry_out(
     spending: Spending,
     report: Report = lambda stage, done: None,
     choice: str | None = None,
-    begin: Callable[[Run], None] = begins_at_once,
+    begin: Callable[[Run], None] = lambda run: None,
 ) -> Release:
     """Release by a plan.
 

@@ -32,9 +32,9 @@ from dpsu.results import Release
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsu.contributions.attendance import Sample
     from dpsu.contributions.codecs import Codec
     from dpsu.contributions.pairs import Pairs
+    from dpsu.contributions.samples import Sample
     from dpsu.engines.cluster.running import ClusterData
 
 # One release by a plan and a key: ids of items.
@@ -277,7 +277,7 @@ class Trial:
 
         `release_from` makes what releases from a sample of the users, or from everybody.
         """
-        from dpsu.contributions.attendance import Sample
+        from dpsu.contributions.samples import Sample
 
         if self.tune_fraction is None:
             return _best(self.run_plans, release_from(None), key, self.repeated)

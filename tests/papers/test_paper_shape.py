@@ -55,7 +55,7 @@ def expected_size(pairs: Pairs, mechanism: str, calibration: str) -> float:
     plan = flat.plan(
         epsilon=3, delta=math.exp(-10), mechanism=mechanism, calibration=calibration, **options
     )
-    _, weights = local.weigh(plan, pairs, Key.from_insecure_seed(2))
+    _, weights = local.shares(plan, pairs, Key.from_insecure_seed(2))
     return float(np.sum(probabilities(plan.curve, weights[weights > 0], plan.policy.fraction_bits)))
 
 

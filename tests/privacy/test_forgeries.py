@@ -47,8 +47,8 @@ def test_what_a_plan_hands_out_is_not_the_plan(name: str) -> None:
 def test_a_class_that_designs_otherwise_needs_a_name_of_its_own() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Mine(dpsu.WeightedGaussian):
-        def design(self, privacy: dpsu.Privacy, item: Any) -> Design:
-            return super().design(dpsu.Privacy(50, 0.4), item)
+        def design(self, privacy: dpsu.Privacy) -> Design:
+            return super().design(dpsu.Privacy(50, 0.4))
 
     with pytest.raises(dpsu.ParameterError, match="is not the mechanism 'weighted-gaussian'"):
         dpsu.plan(**BUDGET, mechanism=Mine())

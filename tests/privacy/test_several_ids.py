@@ -261,7 +261,7 @@ def test_ids_of_sieve_give_a_part_of_the_weight(ids: int) -> None:
         def classify(self, sizes: Any) -> None:
             pass
 
-        def attend(self, attention: Any, limits: Any, shape: float, unit: float, n: int) -> Any:
+        def attend(self, attention: Any, limits: Any, shape: float, unit: float) -> Any:
             asked.append((unit, max(limits.norms)))
             return np.zeros(3, np.int64)
 
@@ -379,8 +379,8 @@ def test_a_plan_for_one_id_is_not_run_for_persons_of_three() -> None:
 def test_an_audit_finds_ids_that_were_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Persons of three ids, and noise for one: the audit says so."""
 
-    def forgets(self: Mechanism, privacy: dpsu.Privacy, item: Any) -> Any:
-        return self.design(replace(privacy, ids_per_person=1), item)
+    def forgets(self: Mechanism, privacy: dpsu.Privacy) -> Any:
+        return self.design(replace(privacy, ids_per_person=1))
 
     monkeypatch.setattr(Mechanism, "designed_for", forgets)
     assert not dpsu.audit(planned(dpsu.Sieve(max_items=5), 3, 1.0, 0.05), trials=4000).passed
@@ -391,8 +391,8 @@ def test_a_design_of_its_own_says_itself_that_it_heeds_several_ids() -> None:
     class Own(dpsu.WeightedLaplace):
         name: ClassVar[str] = "own of several ids"
 
-        def design(self, privacy: dpsu.Privacy, item: Any) -> Any:
-            return replace(super().design(replace(privacy, ids_per_person=1), item))
+        def design(self, privacy: dpsu.Privacy) -> Any:
+            return replace(super().design(replace(privacy, ids_per_person=1)))
 
     try:
         plan = planned(Own(), 3, 1.0, 1e-3)

@@ -40,24 +40,19 @@ def months(kind: str) -> list[pa.Table]:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "kind", "per_user"),
+    ("mechanism", "kind"),
     [
-        ("sieve", "text-text", 2),
-        ("weighted-laplace", "text-int", 1),
-        (dpsu.Auto(among="parallel"), "int-text", None),
+        ("sieve", "text-text"),
+        ("weighted-laplace", "text-int"),
+        (dpsu.Auto(among="parallel"), "int-text"),
     ],
-    ids=["sieve, two each", "laplace, one each", "auto"],
+    ids=["sieve", "laplace", "auto"],
 )
 def test_periods_here_and_there_release_the_same(
-    spark: SparkSession,
-    same_key: None,
-    tmp_path: Path,
-    mechanism: Any,
-    kind: str,
-    per_user: int | None,
+    spark: SparkSession, same_key: None, tmp_path: Path, mechanism: Any, kind: str
 ) -> None:
     here = dpsu.Series.create(
-        tmp_path / "here", periods=3, per_user=per_user, mechanism=mechanism,
+        tmp_path / "here", periods=3, mechanism=mechanism,
         counts=mechanism == "weighted-laplace", **BUDGET,
     )  # fmt: skip
     shutil.copytree(here.path, tmp_path / "there")
@@ -77,7 +72,7 @@ def test_periods_here_and_there_release_the_same(
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-def test_keys_of_other_types_take_part_alike(
+def test_keys_of_other_types_repeat_alike(
     spark: SparkSession, same_key: None, tmp_path: Path
 ) -> None:
     """Users of several columns, dates among them, and items of dates."""
@@ -90,7 +85,7 @@ def test_keys_of_other_types_take_part_alike(
         }
     )
     here = dpsu.Series.create(
-        tmp_path / "here", periods=4, per_user=2, user=["site", "since"], item="day",
+        tmp_path / "here", periods=4, user=["site", "since"], item="day",
         mechanism="weighted-laplace", **BUDGET,
     )  # fmt: skip
     shutil.copytree(here.path, tmp_path / "there")

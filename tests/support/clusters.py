@@ -12,9 +12,9 @@ import pyarrow as pa
 
 import dpsu
 from dpsu.clusters import release_on
-from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import PLAIN
 from dpsu.contributions.pairs import Tally
+from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.losses import notes_of, report_notes
@@ -130,7 +130,7 @@ class OneProcessData:
     partitions: int = 2
     strict: bool = False
     tally: Tally = field(default_factory=lambda: Tally(None))
-    attendance: TakingPart | None = None
+    sample: Sample | None = None
 
     def refuse(self, plan: dpsu.Plan) -> None:
         refuse_what_clusters_cannot(plan, "the twin")
@@ -141,14 +141,14 @@ class OneProcessData:
     def files(self) -> list[str]:
         return []
 
-    def of_users(self, some: TakingPart) -> OneProcessData:
-        return replace(self, attendance=some)
+    def of_users(self, some: Sample) -> OneProcessData:
+        return replace(self, sample=some)
 
     def query(self, plan: dpsu.Plan, key: Key) -> Query[Tasks]:
         reader, here = Reader.of(self.table.slice(0, 0), plan), OneProcess(self.rng, self.tasks)
         cut = [pa.Table.from_batches(part) for part in here.rows(self.table).parts if part]
         rows = Tasks(reader.schema()[0], [list(reader(self.tally, iter([part]))) for part in cut])
-        return reader.query(here, rows, plan, key, self.partitions, self.attendance)
+        return reader.query(here, rows, plan, key, self.partitions, self.sample)
 
     def run(self, query: Query[Tasks]) -> pa.Array:
         found = engine.run(query)

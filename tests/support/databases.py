@@ -15,7 +15,7 @@ from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Rows
 from dpsu.engines import local
 from dpsu.inputs import public
-from dpsu.inputs.columns import DEFAULT_ITEM, ONE_PER_ENTRY, Items
+from dpsu.inputs.columns import DEFAULT_ITEM, ONE_PER_ENTRY
 from dpsu.inputs.reading import read
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS, Design, by_name
@@ -61,7 +61,7 @@ def design_of(name: str, calibration: str, privacy: Privacy, max_items: int | No
         options["calibration"] = calibration
     if name == "greedy":
         options["allow_unproven"] = True
-    return by_name(name, **options).design(privacy, Items())
+    return by_name(name, **options).design(privacy)
 
 
 def random_users(
@@ -110,14 +110,14 @@ def weights_of(
             types=types_of(data),
         )  # fmt: skip
         pairs = intern(rows)
-    items, weights = local.weigh(
+    items, given = local.shares(
         plan,
         pairs,
         key,
         prior=None if prior is None else public.read_prior(prior),
         public=None if public_items is None else public.read_public_items(public_items),
     )
-    unit = 1 << plan.policy.fraction_bits
+    unit, weights = 1 << plan.policy.fraction_bits, local.above_min_users(plan, given)
     return {
         item: Fraction(int(weight), unit)
         for item, weight in zip(items.values.to_pylist(), weights, strict=True)

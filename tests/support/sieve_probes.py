@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids, integers
@@ -149,15 +150,14 @@ def run(
         if this_round.number == 0:
             engine.classify(sizes)
         elif trap == "classes by the sets of the second phase" and this_round.place == 0:
-            engine._classes = _classes(sizes, engine.held.sizes)
+            engine._classes = classes_of(sizes, engine.held.sizes)
         elif trap == "classes by what is not released yet":
-            engine._classes = _classes(sizes, _unreleased(engine, evidence.released))
+            engine._classes = classes_of(sizes, _unreleased(engine, evidence.released))
         weights = engine.attend(
             attention,
             limits[sieve.phases.index(phase)],
             phase.shapes[this_round.place],
             sieve.unit,
-            this_round.number,
         )
         if trap == "positive weight instead of membership":
             evidence._present = weights > 0
@@ -194,7 +194,8 @@ def trapped_limits(sieve: SieveRounds, trap: str | None) -> tuple[Limits, ...]:
     return tuple(limits)
 
 
-def _classes(sizes: tuple[int, ...], held: np.ndarray) -> np.ndarray:
+def classes_of(sizes: tuple[int, ...], held: ArrayLike) -> np.ndarray:
+    """The classes of users who hold sets of these sizes."""
     found = np.searchsorted(np.array(sizes), np.minimum(held, sizes[-1]))
     return np.asarray(found, np.uint16)
 

@@ -14,6 +14,8 @@ import pytest
 import dpsu
 from dpsu.plans.mechanisms.auto import Hints
 from tests.support import flat
+from tests.support.cases import every
+from tests.support.chance import no_luck  # noqa: F401
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 from tests.usability.test_confusions import refused
 
@@ -45,7 +47,7 @@ def test_an_option_that_means_sieve_is_told_to_mean_sieve(
     assert run("release", rows, *TYPED, *typed, "--quiet") == (0, "a\nb\n", "")
 
 
-@pytest.mark.parametrize(
+@every(
     "typed",
     [
         (),
@@ -53,14 +55,13 @@ def test_an_option_that_means_sieve_is_told_to_mean_sieve(
         ("--mechanism", "bits", "--rounds", "1"),
         ("--expected-items-per-user", "9"),
     ],
-    ids=str,
 )
 def test_who_gets_what_was_meant_is_told_nothing(run: Run, typed: tuple[str, ...]) -> None:  # noqa: F811
     code, _, err = run("plan", *TYPED, *typed)
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "words"),
     [
         ({"order": "hash"}, ("has no option order, which greedy has; name it as mechanism",)),
@@ -69,7 +70,6 @@ def test_who_gets_what_was_meant_is_told_nothing(run: Run, typed: tuple[str, ...
         ({"rounds": 6, "passes": 2}, ("no mechanism has all of rounds, passes",)),
         ({"expected_items_per_user": 3, "rounds": 6}, ("which bits, auto have",)),
     ],
-    ids=str,
 )
 def test_an_option_of_others_says_that_none_was_named_and_who_has_it(
     options: dict[str, Any], words: tuple[str, ...]

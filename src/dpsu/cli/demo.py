@@ -91,11 +91,10 @@ def mechanisms() -> list[Mechanism]:
 def _stands(kind: type[Mechanism], options: dict[str, Any]) -> bool:
     """Whether a mechanism needs no number of items per user."""
     from dpsu.errors import ParameterError
-    from dpsu.inputs.columns import Items
     from dpsu.privacy.guarantee import Privacy
 
     try:
-        kind(**options).design(Privacy(1.0, 1e-6), Items())
+        kind(**options).design(Privacy(1.0, 1e-6))
     except ParameterError:
         return False
     return True

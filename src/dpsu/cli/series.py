@@ -47,19 +47,11 @@ def series_command() -> None:
 @series_command.command("new")
 @FOLDER
 @click.option("--periods", type=int, required=True, help="How many periods there will be at most.")
-@click.option(
-    "--per-user",
-    type=int,
-    metavar="M",
-    help="Let every user take part in M of the periods only, chosen by a hash of the id; each "
-    "period has the budget of one among M then, and M in --periods of the users. Ids must be "
-    "spelled alike in all periods. It finds fewer items.",
-)
 @promise_options
 @column_options
 @mechanism_options("sieve", WITHOUT)
 @counts_options
-def new_command(folder: str, periods: int, per_user: int | None, **options: Any) -> None:
+def new_command(folder: str, periods: int, **options: Any) -> None:
     """Begin a series in FOLDER, which must not be there yet.
 
     --epsilon and --delta are those of all periods together. No data is read.
@@ -69,7 +61,6 @@ def new_command(folder: str, periods: int, per_user: int | None, **options: Any)
     series = dpsu.Series.create(
         folder,
         periods=periods,
-        per_user=per_user,
         mechanism=typed["mechanism"] or dpsu.Sieve(),
         **made,
     )
@@ -164,7 +155,6 @@ def show_command(folder: str, as_json: bool) -> None:
         facts = {
             "periods": series.periods,
             "left": series.left,
-            "per_user": series.per_user,
             "budget": series.budget.numbers,
             "history": [
                 {**vars(each), "run": None if each.run is None else vars(each.run)}

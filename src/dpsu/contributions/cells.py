@@ -175,7 +175,7 @@ def parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """
     made = {
         UUIDS: _parsed_uuids, BOOLEANS: _parsed_booleans, TIMES: _parsed_times, BYTES: _bytes_of,
-        LOCAL: _parsed_timestamps, INSTANTS: _parsed_timestamps, DECIMALS: _parsed_decimals,
+        LOCAL: _parsed_timestamps, INSTANTS: _parsed_timestamps,
     }.get(str(kind_of(type_)))  # fmt: skip
     return texts.cast(type_) if made is None else made(texts, type_)
 
@@ -300,10 +300,6 @@ def _parsed_times(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     began = pa.scalar("1970-01-01T", texts.type)
     whole = pc.binary_join_element_wise(began, texts, pa.scalar("", texts.type))
     return whole.cast(pa.timestamp(type_.unit)).cast(type_)
-
-
-def _parsed_decimals(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    return texts.cast(type_)
 
 
 def _parsed_uuids(texts: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -133,19 +133,6 @@ def chosen(plan: Plan, held: Contributions, key: Key) -> Plan:
     )
 
 
-def weigh(
-    plan: Plan,
-    pairs: Pairs,
-    key: Key,
-    *,
-    prior: Prior | None = None,
-    public: PublicItems | None = None,
-) -> tuple[Ids, NDArray[np.int64]]:
-    """Items in their order and their weights. PRIVATE: weights never leave the engine."""
-    items, weights = shares(plan, pairs, key, prior=prior, public=public)
-    return items, above_min_users(plan, weights)
-
-
 def shares(
     plan: Plan,
     pairs: Pairs,

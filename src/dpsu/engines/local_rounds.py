@@ -81,12 +81,7 @@ class LocalRounds:
         self._classes = np.searchsorted(np.array(sizes), most).astype(np.uint16)
 
     def attend(
-        self,
-        attention: NDArray[np.float64],
-        limits: Limits,
-        shape: float,
-        unit: float,
-        round_: int,
+        self, attention: NDArray[np.float64], limits: Limits, shape: float, unit: float
     ) -> NDArray[np.int64]:
         """Sum over users of weights in proportion to attention, within their limits, in units."""
         held, classes = self._held, self._classes

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs, Rows
@@ -53,18 +52,13 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, repr=False)
 class Source:
-    """Data as they were given, and where users and items are in them.
-
-    `attendance` says who takes part, where not everybody does; rows of others are dropped as they
-    are read.
-    """
+    """Data as they were given, and where users and items are in them."""
 
     data: Any
     user: Users
     item: Items | Tokens
     format: str | None = None
     strict: bool = False
-    attendance: Attendance | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None:
@@ -124,7 +118,6 @@ class Source:
             text=item.source if isinstance(item, Tokens) else None,
             tokenizer=item.tokenizer,
             types=(self.user.type, item.type),
-            attendance=self.attendance,
         )
         pairs = intern(rows, strict=self.strict, memory=memory, progress=progress)
         return replace(pairs, codec=rows.item_keys.codec)
@@ -154,7 +147,6 @@ class Source:
             key=key,
             format=self.format,
             user_type=self.user.type,
-            attendance=self.attendance,
         )
         return read_corpus(rows, text, self.item.tokenizer, strict=self.strict, progress=progress)
 
@@ -172,7 +164,6 @@ def read(
     text: TextSpec | None = None,
     tokenizer: str | Split | None = None,
     types: Types = (None, None),
-    attendance: Attendance | None = None,
 ) -> Rows:
     """Rows of `data`, whatever it is: columns of users, items and perhaps repeats.
 
@@ -182,15 +173,12 @@ def read(
     """
     if text is None:
         columns = wanted(user, item, repeats, types=types)
-        rows = read_columns(
+        return read_columns(
             data, columns, with_repeats=with_repeats, key=key, format=format, memory=memory
         )
-        return rows if attendance is None else attendance.only(rows)
     from dpsu.text.grams import items_of_texts
 
-    texts = read_texts(
-        data, user, text, key=key, format=format, user_type=types[0], attendance=attendance
-    )
+    texts = read_texts(data, user, text, key=key, format=format, user_type=types[0])
     return items_of_texts(texts, text, tokenizer, with_repeats=with_repeats)
 
 
@@ -202,12 +190,10 @@ def read_texts(
     key: Key,
     format: str | None = None,
     user_type: str | None = None,
-    attendance: Attendance | None = None,
 ) -> Rows:
     """Rows of users and their texts."""
     columns = wanted(user, text.column, None, texts=True, types=(user_type, None))
-    rows = read_columns(data, columns, with_repeats=False, key=key, format=format)
-    return rows if attendance is None else attendance.only(rows)
+    return read_columns(data, columns, with_repeats=False, key=key, format=format)
 
 
 def wanted(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpsu.inputs.columns import Items
 from dpsu.ledger.accounting import Amount, Cost, delta_text, total
 from dpsu.ledger.records import ELSEWHERE, VOID
 from dpsu.plans.mechanisms import Sieve
@@ -76,4 +75,4 @@ def _by_sieve(cost: Cost) -> Cost:
     if cost.shift is not None:
         return cost
     sieve = Sieve()
-    return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy, Items()), 1))
+    return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy), 1))

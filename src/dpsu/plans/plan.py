@@ -118,7 +118,8 @@ class Plan:
                 f"{mechanism.name} has no {'public items' if noisy is None else 'counts'}; drop "
                 "them, or choose another mechanism"
             )
-        design = mechanism.designed_for(left_for_selection(privacy, noisy, hints, selected), item)
+        left = left_for_selection(privacy, noisy, hints, selected)
+        design = mechanism.reading(item).designed_for(left)
         if item.repeats is not None and design.order != "repeats":
             other = "{order}" if hasattr(mechanism, "order") else "greedy"
             raise ParameterError(

@@ -101,13 +101,15 @@ def make_plan(
     insecure_seed = checked_seed(insecure_seed)
     privacy = replace(privacy, ids_per_person=user.ids_per_person)
     hints: Hints | None = None
-    stated = mechanism.users if isinstance(mechanism, Auto) else _expected_users(mechanism)
+    name = "users" if isinstance(mechanism, Auto) else "expected_users"
+    stated: int | None = getattr(mechanism, name, None)
     if isinstance(mechanism, Auto) and mechanism.hints is not None:
         # What is known needs no estimate: the choice is made before any data is seen.
         hints = mechanism.hints
-        possible = [each.mechanism for each in mechanism.designed(privacy, item)]
+        possible = [each.mechanism for each in mechanism.designed(privacy)]
         mechanism = mechanism.chosen(privacy.epsilon, hints, possible)
-    knowledge = _read(mechanism, public_items, _item_columns(item))
+    prior = getattr(mechanism, "prior", None)
+    knowledge = _read(prior, public_items, _item_columns(item))
     if knowledge.public_items is not None and item.type is not None:
         from dpsu.contributions.ids import arrow_type
 
@@ -205,7 +207,7 @@ def with_public_data(
             "{tokenizer} is another file than the plan was made with",
             tokenizer=plan.item.tokenizer,
         )
-    given = _read_known(prior, public_items, _item_columns(plan.item))
+    given = _read(prior, public_items, _item_columns(plan.item))
     held = plan.knowledge
     for name, wanted in (("prior", plan.prior), ("public_items", plan.public_items)):
         new, old = getattr(given, name), getattr(held, name)
@@ -258,11 +260,6 @@ def _tokenizer_file(item: Items | Tokens) -> PublicDigest | None:
     return PublicDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
-def _expected_users(mechanism: Mechanism) -> int | None:
-    stated: int | None = getattr(mechanism, "expected_users", None)
-    return stated
-
-
 def _item_columns(item: Items | Tokens) -> Any:
     """The columns that public data have; None if these cannot be had."""
     if isinstance(item, Values):
@@ -270,11 +267,7 @@ def _item_columns(item: Items | Tokens) -> Any:
     return item.columns if isinstance(item, Items) else item.name
 
 
-def _read(mechanism: Mechanism, public_items: Any, item: Any) -> PublicData:
-    return _read_known(getattr(mechanism, "prior", None), public_items, item)
-
-
-def _read_known(prior: Any, public_items: Any, item: Any) -> PublicData:
+def _read(prior: Any, public_items: Any, item: Any) -> PublicData:
     if prior is None and public_items is None:
         return PublicData()
     if isinstance(prior, PublicDigest):

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from dpsu.plans.plan import Plan
     from dpsu.plans.shares import Selected
 
-NOTHING_KNOWN = Hints()
 UNPROVEN = "greedy-published"
 SUMS_ONLY = (
     "an estimate is paid for, so that releases add up by sums of epsilon and delta, not as one "

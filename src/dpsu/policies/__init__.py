@@ -51,8 +51,3 @@ class Policy(Protocol):
 
         `progress` is called with the number of users who are done.
         """
-
-
-POLICIES: tuple[type[Policy], ...] = (
-    Count, GreedyPolicy, L1Descent, L2Descent, ReroutePolicy, Weighted,
-)  # fmt: skip

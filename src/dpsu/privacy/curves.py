@@ -16,10 +16,11 @@ reproducible from the plan.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,23 +33,6 @@ GUARD_BITS = 64
 # A probability that is 1 and not merely close to it: without the distinction a coin whose first
 # bits are all ones would ask for more bits forever.
 CERTAIN = None
-
-
-class ReleaseCurve(Protocol):
-    """Probability of release as a function of an item's weight; see the module docstring."""
-
-    kind: ClassVar[str]
-    formula: ClassVar[Callable[..., float]]
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Arguments of `formula` after the weight."""
-
-    def probability(self, weight: float) -> float:
-        """Probability that an item of this weight is released, in double precision."""
-
-    def exact(self, weight: Fraction, bits: int) -> tuple[int, int]:
-        """Integers with ``low <= probability * 2**bits <= high`` and a difference of at most 3."""
 
 
 # The four formulas. They use nothing but `math`, so that they compile as they stand.
@@ -130,8 +114,32 @@ def evaluate(
             found[k] = optimal_formula(weights[k], first, second, third)
 
 
+class ReleaseCurve(ABC):
+    """Probability of release as a function of an item's weight; see the module docstring."""
+
+    kind: ClassVar[str]
+    formula: ClassVar[Callable[..., float]]
+
+    @property
+    @abstractmethod
+    def parameters(self) -> tuple[float, ...]:
+        """Arguments of `formula` after the weight."""
+
+    @abstractmethod
+    def value(self, mp: Any, weight: Fraction) -> Any:
+        """Probability for a weight above 0, in the arithmetic of `mp`; or CERTAIN."""
+
+    def probability(self, weight: float) -> float:
+        """Probability that an item of this weight is released, in double precision."""
+        return self.formula(weight, *self.parameters)
+
+    def exact(self, weight: Fraction, bits: int) -> tuple[int, int]:
+        """Integers with ``low <= probability * 2**bits <= high`` and a difference of at most 3."""
+        return _bracket(self.value, weight, bits)
+
+
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(ReleaseCurve):
     """Laplace noise of this scale, as published (Gopi et al. 2020; Korolova et al. 2009)."""
 
     scale: float
@@ -144,22 +152,14 @@ class Laplace:
         """Scale and threshold."""
         return (self.scale, self.threshold)
 
-    def probability(self, weight: float) -> float:
-        """Probability that an item of this weight is released."""
-        return laplace_formula(weight, self.scale, self.threshold)
-
-    def exact(self, weight: Fraction, bits: int) -> tuple[int, int]:
-        """Bracket the probability to `bits` binary digits."""
-
-        def value(mp: Any) -> Any:
-            gap = (mp.mpf(self.threshold) - _real(mp, weight)) / mp.mpf(self.scale)
-            return mp.exp(-gap) / 2 if gap >= 0 else 1 - mp.exp(gap) / 2
-
-        return _bracket(value, weight, bits)
+    def value(self, mp: Any, weight: Fraction) -> Any:
+        """The same in the arithmetic of `mp`."""
+        gap = (mp.mpf(self.threshold) - _real(mp, weight)) / mp.mpf(self.scale)
+        return mp.exp(-gap) / 2 if gap >= 0 else 1 - mp.exp(gap) / 2
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(ReleaseCurve):
     """Gaussian noise of this scale; `joint.py` and `calibration.py` choose scale and threshold."""
 
     scale: float
@@ -172,22 +172,14 @@ class Gaussian:
         """Scale and threshold."""
         return (self.scale, self.threshold)
 
-    def probability(self, weight: float) -> float:
-        """Probability that an item of this weight is released."""
-        return gaussian_formula(weight, self.scale, self.threshold)
-
-    def exact(self, weight: Fraction, bits: int) -> tuple[int, int]:
-        """Bracket the probability to `bits` binary digits."""
-
-        def value(mp: Any) -> Any:
-            gap = (mp.mpf(self.threshold) - _real(mp, weight)) / mp.mpf(self.scale)
-            return mp.erfc(gap / mp.sqrt(2)) / 2
-
-        return _bracket(value, weight, bits)
+    def value(self, mp: Any, weight: Fraction) -> Any:
+        """The same in the arithmetic of `mp`."""
+        gap = (mp.mpf(self.threshold) - _real(mp, weight)) / mp.mpf(self.scale)
+        return mp.erfc(gap / mp.sqrt(2)) / 2
 
 
 @dataclass(frozen=True)
-class TruncatedLaplace:
+class TruncatedLaplace(ReleaseCurve):
     """Laplace noise cut off where one user's weight can only just be seen, with probability delta.
 
     Private for every policy of l1 sensitivity `sensitivity`, whatever the number of items.
@@ -214,29 +206,21 @@ class TruncatedLaplace:
         """Epsilon, delta and sensitivity."""
         return (self.epsilon, self.delta, self.sensitivity)
 
-    def probability(self, weight: float) -> float:
-        """Probability that an item of this weight is released."""
-        return truncated_laplace_formula(weight, *self.parameters)
-
-    def exact(self, weight: Fraction, bits: int) -> tuple[int, int]:
-        """Bracket the probability to `bits` binary digits."""
-
-        def value(mp: Any) -> Any:
-            epsilon, delta = mp.mpf(self.epsilon), mp.mpf(self.delta)
-            w = _real(mp, weight) / mp.mpf(self.sensitivity)
-            a = mp.log1p(mp.expm1(epsilon) / (2 * delta)) / epsilon
-            if w <= a:
-                return delta * mp.expm1(epsilon * w) / mp.expm1(epsilon)
-            if w >= 2 * a:
-                return CERTAIN
-            edge = mp.exp(-epsilon * a)
-            return 1 - (mp.exp(-epsilon * (w - a)) - edge) / (2 * (1 - edge))
-
-        return _bracket(value, weight, bits)
+    def value(self, mp: Any, weight: Fraction) -> Any:
+        """The same in the arithmetic of `mp`."""
+        epsilon, delta = mp.mpf(self.epsilon), mp.mpf(self.delta)
+        w = _real(mp, weight) / mp.mpf(self.sensitivity)
+        a = mp.log1p(mp.expm1(epsilon) / (2 * delta)) / epsilon
+        if w <= a:
+            return delta * mp.expm1(epsilon * w) / mp.expm1(epsilon)
+        if w >= 2 * a:
+            return CERTAIN
+        edge = mp.exp(-epsilon * a)
+        return 1 - (mp.exp(-epsilon * (w - a)) - edge) / (2 * (1 - edge))
 
 
 @dataclass(frozen=True)
-class Optimal:
+class Optimal(ReleaseCurve):
     """The optimal selector where neighbors differ by one unit on one item.
 
     ``pi_{n+1} = min(e^eps pi_n + delta, 1 - e^-eps (1 - pi_n - delta), 1)`` from ``pi_0 = 0``
@@ -262,27 +246,19 @@ class Optimal:
         """Epsilon, delta and the end of the first branch."""
         return (self.epsilon, self.delta, float(self.switch))
 
-    def probability(self, weight: float) -> float:
-        """Probability that an item of this weight is released."""
-        return optimal_formula(weight, *self.parameters)
-
-    def exact(self, weight: Fraction, bits: int) -> tuple[int, int]:
-        """Bracket the probability to `bits` binary digits."""
-
-        def value(mp: Any) -> Any:
-            epsilon, delta = mp.mpf(self.epsilon), mp.mpf(self.delta)
-            growth = mp.expm1(epsilon)
-            limit = (1 - delta) / (1 + mp.exp(epsilon))
-            switch = 1 + int(mp.floor(mp.log1p(limit * growth / delta) / epsilon))
-            if weight <= switch:
-                return delta * mp.expm1(epsilon * _real(mp, weight)) / growth
-            hidden = 1 - delta * mp.expm1(epsilon * switch) / growth
-            beyond = delta / growth
-            decay = mp.exp(-epsilon * (_real(mp, weight) - switch))
-            shown = 1 + beyond - (hidden + beyond) * decay
-            return shown if shown < 1 else CERTAIN
-
-        return _bracket(value, weight, bits)
+    def value(self, mp: Any, weight: Fraction) -> Any:
+        """The same in the arithmetic of `mp`."""
+        epsilon, delta = mp.mpf(self.epsilon), mp.mpf(self.delta)
+        growth = mp.expm1(epsilon)
+        limit = (1 - delta) / (1 + mp.exp(epsilon))
+        switch = 1 + int(mp.floor(mp.log1p(limit * growth / delta) / epsilon))
+        if weight <= switch:
+            return delta * mp.expm1(epsilon * _real(mp, weight)) / growth
+        hidden = 1 - delta * mp.expm1(epsilon * switch) / growth
+        beyond = delta / growth
+        decay = mp.exp(-epsilon * (_real(mp, weight) - switch))
+        shown = 1 + beyond - (hidden + beyond) * decay
+        return shown if shown < 1 else CERTAIN
 
     def best_cutoff(self) -> int:
         """The number of votes G at which a vote buys most: the argmin of n / pi_n."""
@@ -292,11 +268,6 @@ class Optimal:
             if n * self.probability(best) < best * self.probability(n):
                 best = n
         return best
-
-
-CURVES: dict[str, type[Any]] = {
-    curve.kind: curve for curve in (Gaussian, Laplace, Optimal, TruncatedLaplace)
-}
 
 
 def weight_needed(curve: ReleaseCurve, probability: float) -> float:
@@ -322,14 +293,14 @@ def _real(mp: Any, weight: Fraction) -> Any:
     return mp.mpf(weight.numerator) / mp.mpf(weight.denominator)
 
 
-def _bracket(value: Callable[[Any], Any], weight: Fraction, bits: int) -> tuple[int, int]:
+def _bracket(value: Callable[[Any, Fraction], Any], weight: Fraction, bits: int) -> tuple[int, int]:
     if weight <= 0:
         return 0, 0
     from mpmath.ctx_mp import MPContext
 
     mp = MPContext()  # private: changing the precision of the shared context is visible elsewhere
     mp.prec = bits + GUARD_BITS + 128
-    probability = value(mp)
+    probability = value(mp, weight)
     if probability is CERTAIN:
         return 1 << bits, 1 << bits
     scaled = mp.ldexp(probability, bits)

@@ -9,7 +9,7 @@ is what the rest of delta pays for.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -96,10 +96,6 @@ class SizeAccount:
         while sizes[-1] < self.max_items:
             sizes.append(min(sizes[-1] + sizes[-1] // 64, self.max_items))
         return tuple(sizes)
-
-    def class_of(self, size: int) -> int:
-        """The class of a user whose first set has this size."""
-        return bisect_left(self.sizes(), min(max(size, 1), self.max_items))
 
     def allowed(self, size: int) -> float:
         """Bound on the probability that a novel item of such a user crosses while deciding."""

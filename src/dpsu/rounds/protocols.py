@@ -31,12 +31,7 @@ class RoundEngine(Protocol):
         """
 
     def attend(
-        self,
-        attention: NDArray[np.float64],
-        limits: Limits,
-        shape: float,
-        unit: float,
-        round_: int,
+        self, attention: NDArray[np.float64], limits: Limits, shape: float, unit: float
     ) -> NDArray[np.int64]:
         """Sum over users of weights in proportion to attention, within their limits, in units."""
 

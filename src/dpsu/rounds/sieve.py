@@ -161,7 +161,7 @@ class SieveRounds:
         limit = limits[self.phases.index(this_round.phase)]
         shape = this_round.phase.shapes[this_round.place]
         unit = self.unit / self.ids
-        return engine.attend(attention, limit, shape, unit, this_round.number), present
+        return engine.attend(attention, limit, shape, unit), present
 
     def update_evidence(
         self,

@@ -18,7 +18,6 @@ from typing import BinaryIO
 from dpsu.engines.found import Found
 from dpsu.errors import BudgetError, OutputError, ParameterError
 from dpsu.ledger.spending import Spending
-from dpsu.pipeline import begins_at_once
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run
@@ -42,7 +41,6 @@ class NotKept:
 
     def begin(self, run: Run) -> None:
         """Called before anything is read."""
-        begins_at_once(run)
 
     def keeping(self, run: Callable[[Key], Found]) -> Callable[[Key], Found]:
         """The same run, which keeps what it finds."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsu.engines.found import Found, Report
 from dpsu.errors import ParameterError
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
-
-if TYPE_CHECKING:
-    from dpsu.contributions.attendance import Attendance
 
 Engine = tuple[Callable[[], None], Callable[[Key], Found]]
 
@@ -20,7 +17,6 @@ def engine_for(
     data: Any,
     plan: Plan,
     report: Report,
-    attendance: Attendance | None,
     *,
     strict: bool,
     format: str | None,
@@ -33,7 +29,7 @@ def engine_for(
         from dpsu.engines.spark.query import SparkData
 
         _refuse("Spark", "for one machine", format=format, memory_limit=memory_limit)
-        there = SparkData(data, strict, checked_partitions(partitions), attendance)
+        there = SparkData(data, strict, checked_partitions(partitions))
         cluster = Cluster(plan, there, report)
         return cluster.check, cluster.run
     from dpsu.engines.local import OneMachine
@@ -41,7 +37,7 @@ def engine_for(
     from dpsu.runtime.memory import Memory, parse_size
 
     _refuse("one machine", "for Spark", partitions=partitions)
-    source = Source(data, plan.user, plan.item, format, strict, attendance)
+    source = Source(data, plan.user, plan.item, format, strict)
     machine = OneMachine(plan, source, Memory(parse_size(memory_limit)), report)
     return source.check, machine.run
 

@@ -18,8 +18,6 @@ SERIES_PROMISES = (
     "this folder was never lost or replaced by an older copy",
     "whatever else is released about these people is accounted for elsewhere, such as in a ledger",
 )
-# Where users take part in some periods, it matters that they are known by their ids.
-SPELLED = "the ids of users are spelled alike in all periods"
 SPENT = "An unfinished period failed or was killed. It may have shown something, so it is spent."
 
 
@@ -59,17 +57,11 @@ def period_line(series: Series, number: int) -> str:
 
 def _facts(series: Series) -> list[str]:
     budget, each = series.budget, series.plan.privacy
-    counted = series.periods if series.per_user is None else series.per_user
-    by_sums = Split(each, counted, budget, repeated(series.plan, counted)).by_sums
+    by_sums = Split(each, series.periods, budget, repeated(series.plan, series.periods)).by_sums
     how = "sums of epsilon and delta" if by_sums else "Gaussian composition"
-    some = [] if series.per_user is None else [
-        f"each user takes part in {series.per_user:,} of them, chosen by a hash of the id: a "
-        f"period sees about {series.per_user / series.periods:.2g} of the users"
-    ]  # fmt: skip
     return [
         f"periods: {series.periods:,}, of which {series.periods - series.left:,} are spent and "
         f"{series.left:,} left",
-        *some,
         f"all periods together: ({budget.epsilon:g}, {budget.delta:g})-differential privacy for "
         f"adding or removing any one {series.plan.user.person} with all rows in all periods, by "
         f"{how} (`dpsu proofs series`)",
@@ -79,9 +71,7 @@ def _facts(series: Series) -> list[str]:
 
 
 def _promises(series: Series) -> tuple[str, ...]:
-    people = f"{series.plan.user.promise}, in all periods"
-    some = () if series.per_user is None else (SPELLED,)
-    return (*SERIES_PROMISES, people, *some)
+    return (*SERIES_PROMISES, f"{series.plan.user.promise}, in all periods")
 
 
 def _spent(history: tuple[Period, ...]) -> list[str]:

@@ -93,7 +93,6 @@ class Series:
         user: str | Sequence[str] | Users = DEFAULT_USER,
         item: str | Sequence[str] | Items | Tokens = DEFAULT_ITEM,
         counts: bool | Counts = False,
-        per_user: int | None = None,
     ) -> Series:
         """Begin a series: fix its plan, its budget and how many periods there will be.
 
@@ -112,17 +111,12 @@ class Series:
             As in :func:`dpsu.release`.
         counts : bool or Counts
             Also release, for every new item, a noisy number of its users in that period.
-        per_user : int, optional
-            Let every user take part in so many periods only, chosen by a hash of the id with a
-            public salt, evenly spread; their rows are dropped in the others. Each period has the
-            budget of one among so many then, and so many in `periods` of the users: it finds
-            fewer items. Ids must be spelled alike in all periods.
         """
         folder = _folder(path)
         made = make_plan(
             epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item, counts=counts
         )
-        State(folder).create(Terms.shared(made, periods, per_user))
+        State(folder).create(Terms.shared(made, periods))
         return cls(folder)
 
     @property
@@ -134,11 +128,6 @@ class Series:
     def periods(self) -> int:
         """How many periods there are at most."""
         return self._terms.periods
-
-    @property
-    def per_user(self) -> int | None:
-        """In how many periods each user takes part; None for all."""
-        return self._terms.per_user
 
     @property
     def budget(self) -> Privacy:
@@ -206,8 +195,7 @@ class Series:
             As for :func:`dpsu.spark.release`, for a Spark DataFrame.
         ledger : optional
             A dataset of a ledger, where each period is charged too, like any release: for people
-            about whom there are other releases. Not with `per_user`, as a ledger counts every
-            period for everybody.
+            about whom there are other releases.
 
         Returns
         -------
@@ -215,7 +203,6 @@ class Series:
             The new items.
         """
         spending = Spending.of(ledger)
-        self._refuse_ledger(spending)
         flag("strict", strict)
         shown = stages(progress)
         number = self._next(period)
@@ -225,7 +212,6 @@ class Series:
         # What is left out is what earlier periods released, and nothing that these data say.
         known = self._known()
         plan = self._ready(known)
-        attendance = self._terms.attendance(number)
         claims: list[Any] = []
 
         def begin(run: Run) -> None:
@@ -233,7 +219,7 @@ class Series:
 
         with shown as report, named_by(self.plan):
             check, find = engine_for(
-                data, plan, report, attendance, strict=strict, format=format,
+                data, plan, report, strict=strict, format=format,
                 memory_limit=memory_limit, partitions=partitions,
             )  # fmt: skip
             check()
@@ -253,17 +239,6 @@ class Series:
             finally:
                 for claim in claims:
                     claim.close()
-
-    def _refuse_ledger(self, spending: Spending) -> None:
-        if self.per_user is not None and spending.recorded:
-            budget = self.budget
-            raise ParameterError(
-                f"a {{ledger}} would count all {self.periods:,} periods for everybody, and this "
-                f"series has {self.per_user:,} for each; add the whole of it to the ledger, once: "
-                f"`dpsu ledger FILE --dataset NAME --add SERIES --cost {budget.epsilon:g},"
-                f"{budget.delta:g}`, or Ledger.add in Python",
-                ledger=...,
-            )
 
     def _next(self, wanted: int | None) -> int | None:
         """The number of the period that begins now; None if the one that is wanted is done."""

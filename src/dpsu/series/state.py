@@ -2,7 +2,7 @@
 
 ::
 
-    series.json          the terms: plan, number of periods, budget, who takes part when
+    series.json          the terms: plan, number of periods and budget
     0001-begun.json      period 1 is spent; made before any row of it is read
     0001-items.parquet   what it released, and by which plan
 
@@ -139,8 +139,8 @@ class State:
             if self._noted(number).get("terms", terms.digest) != terms.digest:
                 raise ParameterError(
                     f"series {str(self.path)!r} is damaged: period {number} was begun by another "
-                    "plan, budget, number of periods or salt than those on record; files were "
-                    "changed by hand"
+                    "plan, budget or number of periods than those on record; files were changed "
+                    "by hand"
                 )
         return count
 

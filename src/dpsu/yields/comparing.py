@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dpsu.inputs.reading import Source
     from dpsu.yields.expected import Expected, HeldBy
 
-FORMAT = 1
 LEVELS = (5, 10, 20, 50, 100, 200, 500, 1000)
 BANDS = (1, 2, 5, 10, 20, 50, 100, 1000)
 FEWEST_RUNS = 3
@@ -129,29 +128,11 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison in plain values, as in its JSON; the warning comes first."""
-        return {"NOT PRIVATE": NOT_PRIVATE, "format": FORMAT, **asdict(self)}
+        return {"NOT PRIVATE": NOT_PRIVATE, **asdict(self)}
 
     def to_json(self) -> str:
-        """The comparison as JSON text; :meth:`from_json` reads it back."""
+        """The comparison as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
-
-    @classmethod
-    def from_json(cls, text: str) -> Comparison:
-        """Read a comparison that :meth:`to_json` wrote."""
-        values = json.loads(text)
-        if not isinstance(values, dict) or values.pop("NOT PRIVATE", None) is None:
-            raise ParameterError(f"this is not a comparison of format {FORMAT}")
-        if values.pop("format") != FORMAT:
-            raise ParameterError(f"this is not a comparison of format {FORMAT}")
-        lists = ("covered", "by_band", "relative")
-        rows = [row | {name: tuple(row[name]) for name in lists} for row in values["rows"]]
-        values |= {
-            "privacy": Privacy(**values["privacy"]),
-            "levels": tuple(Level(**level) for level in values["levels"]),
-            "bands": tuple(Band(**band) for band in values["bands"]),
-            "rows": tuple(Compared(**row) for row in rows),
-        }
-        return cls(**values)
 
     def to_html(self) -> str:
         """The comparison as one page that needs nothing from elsewhere. NOT PRIVATE."""

@@ -1,4 +1,4 @@
-"""A forecast as an object: points with their ranges, and JSON that goes there and back."""
+"""A forecast as an object: points with their ranges."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsu.errors import ParameterError
 from dpsu.plans.feasibility import Finding
 from dpsu.plans.plan import Plan
 from dpsu.yields.profiles import Profile
 
-FORMAT = 2
 GROUPS = ("by_mechanism", "by_epsilon", "by_max_items")
 
 
@@ -99,7 +97,6 @@ class Forecast:
     def to_dict(self) -> dict[str, Any]:
         """The forecast in plain values, as in its JSON."""
         return {
-            "format": FORMAT,
             "plan": self.plan.to_dict(),
             "profile": asdict(self.profile),
             "runs": self.runs,
@@ -111,23 +108,8 @@ class Forecast:
         }
 
     def to_json(self) -> str:
-        """The forecast as JSON text; :meth:`from_json` reads it back."""
+        """The forecast as JSON text."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Forecast:
-        """Read a forecast that :meth:`to_json` wrote."""
-        values = json.loads(text)
-        if not isinstance(values, dict) or values.get("format") != FORMAT or "runs" not in values:
-            raise ParameterError(f"this is not a forecast of format {FORMAT}")
-        points = {name: tuple(Point(**point) for point in values[name]) for name in GROUPS}
-        return cls(
-            plan=Plan.from_dict(values["plan"]),
-            profile=Profile(**values["profile"]),
-            runs=values["runs"],
-            findings=tuple(Finding(**finding) for finding in values["findings"]),
-            **points,
-        )
 
     def to_html(self) -> str:
         """The forecast as one page that needs nothing from elsewhere."""

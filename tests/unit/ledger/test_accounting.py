@@ -27,6 +27,7 @@ from dpsu.privacy.shifts import Shift
 from dpsu.randomness import coins, noise
 from dpsu.rounds import SieveRounds
 from tests.support import flat, reference
+from tests.support.cases import every
 
 SURE: dict[str, Any] = {"mechanism": "weighted-gaussian"}
 GAUSSIAN: list[dict[str, Any]] = [
@@ -49,8 +50,8 @@ OTHERS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", GAUSSIAN)
-@pytest.mark.parametrize("privacy", [(1.0, 1e-6), (3.0, math.exp(-10)), (0.1, 1e-9)])
+@every("options", GAUSSIAN)
+@every("privacy", [(1.0, 1e-6), (3.0, math.exp(-10)), (0.1, 1e-9)])
 def test_one_gaussian_release_costs_no_more_than_it_says(
     options: dict[str, Any], privacy: tuple[float, float]
 ) -> None:
@@ -70,7 +71,7 @@ def test_one_gaussian_release_costs_no_more_than_it_says(
     assert found > (0.5 if plan.counts is None and plan.min_users is None else 0.01) * privacy[1]
 
 
-@pytest.mark.parametrize("options", [{}, {"rounds": 6, "max_items": 20}, {"scout_items": 0}])
+@every("options", [{}, {"rounds": 6, "max_items": 20}, {"scout_items": 0}])
 def test_a_sieve_counts_full_norm_and_the_novel_items_of_full_sets(options: dict[str, Any]) -> None:
     """One user may have few items in one release and many in another: neither may be forgotten."""
     for epsilon, delta in ((1.0, 1e-5), (3.0, math.exp(-10))):
@@ -90,7 +91,7 @@ def test_a_sieve_counts_full_norm_and_the_novel_items_of_full_sets(options: dict
             assert total([own] * 4).gaussian_delta(2 * epsilon) < charged
 
 
-@pytest.mark.parametrize("options", JOINT)
+@every("options", JOINT)
 def test_joint_plans_are_taken_apart(options: dict[str, Any]) -> None:
     plan = flat.plan(epsilon=1, delta=1e-6, **options)
     shift = cost_of(plan).shift
@@ -154,8 +155,8 @@ HELD = {u: [f"i{k}" for k in range(1 + u % 6)] for u in range(60)}
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-@pytest.mark.parametrize("counted", [None, 1, 30])
-@pytest.mark.parametrize(("options", "norm"), NORMS, ids=str)
+@every("counted", [None, 1, 30])
+@every(("options", "norm"), NORMS)
 def test_the_account_has_all_noise_that_is_drawn(
     options: dict[str, Any],
     norm: Fraction,
@@ -205,7 +206,7 @@ def test_the_account_of_grams_has_all_lengths(monkeypatch: pytest.MonkeyPatch) -
     assert reference.hockey_stick(2, expected) <= dict(made.plan.delta_split)["noise"]
 
 
-@pytest.mark.parametrize("options", OTHERS)
+@every("options", OTHERS)
 def test_other_noise_is_added_up(options: dict[str, Any]) -> None:
     plan = flat.plan(epsilon=1, delta=1e-6, **options)
     assert cost_of(plan) == Cost(Privacy(1.0, 1e-6))
@@ -326,8 +327,8 @@ def _largest_squared() -> float:
     return float(brentq(lambda m: float(_stick(EPSILON, math.sqrt(m))) - DELTA, 1e-3, 9.0))
 
 
-@pytest.mark.parametrize("first", [0.05, 0.2, 0.4])
-@pytest.mark.parametrize("bound", [-1.0, 0.0, 0.5, 1.5])
+@every("first", [0.05, 0.2, 0.4])
+@every("bound", [-1.0, 0.0, 0.5, 1.5])
 def test_gaussian_prices_may_be_chosen_on_the_way_up_to_a_fixed_sum(
     first: float, bound: float
 ) -> None:
@@ -361,8 +362,8 @@ def test_the_promise_is_needed_and_three_times_delta_do_without_it() -> None:
     assert 1.3 * DELTA < found < 2 * DELTA
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-gaussian", "reroute"])
-@pytest.mark.parametrize("privacy", [(3, math.exp(-10)), (1, 1e-5), (10, 1e-3)])
+@every("mechanism", ["weighted-gaussian", "policy-gaussian", "reroute"])
+@every("privacy", [(3, math.exp(-10)), (1, 1e-5), (10, 1e-3)])
 def test_the_account_has_the_worst_number_of_novel_items(
     mechanism: str, privacy: tuple[float, float]
 ) -> None:
@@ -392,7 +393,7 @@ def test_plans_of_seeded_grams_carry_no_guarantee() -> None:
     assert made.plan.insecure_seed == 3
 
 
-@pytest.mark.parametrize("max_items", [1, 100, 100_000])
+@every("max_items", [1, 100, 100_000])
 def test_reroute_is_proved_for_as_many_users_as_rounding_allows(max_items: int) -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Reroute(max_items=max_items))
     # Of every user, rounding adds at most this to the norm: sqrt(max_items) units, and a few more.

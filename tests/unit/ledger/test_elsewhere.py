@@ -13,6 +13,7 @@ import dpsu
 from dpsu.ledger.ledger import Ledger
 from dpsu.privacy.guarantee import SMALLEST_DELTA
 from tests.support import flat
+from tests.support.cases import every
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(500)}
@@ -58,8 +59,9 @@ def test_a_refusal_does_not_advise_to_name_a_mechanism(ledger: Ledger) -> None:
     assert "names sieve" not in str(ledger.account("visits"))
 
 
-@pytest.mark.parametrize("cost", [(1.0, 1e-7), (0.25, 1e-12), (2.0, 0.4)])
-def test_it_is_charged_as_it_was_stated(ledger: Ledger, cost: tuple[float, float]) -> None:
+@every("cost", [(1.0, 1e-7), (0.25, 1e-12), (2.0, 0.4)])
+def test_it_is_charged_as_it_was_stated(tmp_path: Path, cost: tuple[float, float]) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
     ledger.add("visits", "sums", cost, budget=(3, 0.5))
     (entry,) = ledger.account("visits").releases
     assert entry.cost.privacy == dpsu.Privacy(*cost)
@@ -72,16 +74,16 @@ def test_a_pure_price_is_charged_as_the_smallest_delta(ledger: Ledger) -> None:
     assert entry.mechanism == "elsewhere: sums"
 
 
-@pytest.mark.parametrize(
-    ("what", "cost"),
-    [
+@every(
+    ("what", "cost"), [
         ("", (1, 0)), ("a\nb", (1, 0)), ("x" * 101, (1, 0)), (7, (1, 0)), ("sums", (0, 1e-6)),
         ("sums", (-1, 1e-6)), ("sums", (float("nan"), 1e-6)), ("sums", (1, 0.7)),
         ("sums", (1, -1e-9)), ("sums", 1), ("sums", (1,)), ("sums", (1, 0, 0)), ("sums", ("1", 0)),
         ("sums", (1, False)), ("sums", (1, np.array([0]))),
     ],
 )  # fmt: skip
-def test_what_is_no_price_is_refused(ledger: Ledger, what: Any, cost: Any) -> None:
+def test_what_is_no_price_is_refused(tmp_path: Path, what: Any, cost: Any) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
     with pytest.raises(dpsu.ParameterError, match=r"add|cost"):
         ledger.add("visits", what, cost, budget=(2, 1e-5))
     assert not ledger.path.exists()

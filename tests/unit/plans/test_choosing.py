@@ -15,9 +15,9 @@ import pytest
 from scipy import stats
 
 import dpsu
-from dpsu.contributions.attendance import Sample
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
+from dpsu.contributions.samples import Sample
 from dpsu.engines import local
 from dpsu.engines.estimates import estimate, histogram
 from dpsu.inputs.reading import read
@@ -27,6 +27,7 @@ from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.selection import repetition
 from tests.support import flat
+from tests.support.cases import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
@@ -35,9 +36,8 @@ def held(data: dict[str, list[str]], key: Key) -> Pairs:
     return intern(read(data, user="user", item="item", repeats=None, with_repeats=False, key=key))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "users", "items", "mechanism"),
-    [
+@every(
+    ("epsilon", "users", "items", "mechanism"), [
         (3.0, None, 1.0, "greedy"), (1.0, None, 1.0, "greedy"), (1.0, None, 2.0, "policy-laplace"),
         (3.0, 100_000, 30.0, "sieve"), (1.0, None, 30.0, "sieve"), (3.0, 5_000, 5.0, "sieve"),
         (1.0, 50_000, 900.0, "bits"),
@@ -56,9 +56,7 @@ def test_the_mechanism_follows_the_hints(
     assert math.fsum(d for _, d in plan.delta_split) == pytest.approx(1e-5, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("items", "mechanism"), [(1.0, "count-laplace"), (1.9, "count-laplace"), (2.1, "sieve")]
-)
+@every(("items", "mechanism"), [(1.0, "count-laplace"), (1.9, "count-laplace"), (2.1, "sieve")])
 def test_users_who_act_at_once_count_one_item_of_one_or_two(items: float, mechanism: str) -> None:
     auto = dpsu.Auto(items_per_user=items, among="parallel")
     plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=auto)
@@ -74,8 +72,8 @@ def test_where_speed_matters_nothing_is_estimated() -> None:
     assert plan.hints.epsilon == 0.0
 
 
-@pytest.mark.parametrize("counts", [False, True])
-@pytest.mark.parametrize("among", ["all", "parallel"])
+@every("counts", [False, True])
+@every("among", ["all", "parallel"])
 def test_a_plan_names_its_candidates_and_each_has_what_the_estimate_leaves(
     among: str, counts: bool
 ) -> None:
@@ -218,8 +216,8 @@ def test_a_user_alone_is_an_estimate_too() -> None:
         assert dpsu.release(data, epsilon=1, delta=1e-5, mechanism="auto").items == ()
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
-@pytest.mark.parametrize("runs", [1.5, 5.0, 100.0])
+@every("epsilon", [0.5, 2.0, 6.0])
+@every("runs", [1.5, 5.0, 100.0])
 def test_cost_of_repetition(epsilon: float, runs: float) -> None:
     made = repetition(Privacy(epsilon, 1e-5), runs)
     assert made.expected_runs == pytest.approx(runs, rel=1e-6)
@@ -245,7 +243,7 @@ def test_the_published_example_of_the_cost() -> None:
 def test_the_number_of_runs_has_its_law() -> None:
     """At p = 1e-9, and the laws for 0.7 and 1.3 times as many runs are rejected."""
     made = repetition(Privacy(1.0, 1e-5), 4.0)
-    drawn = np.array([made.draw(Key.from_insecure_seed(s)) for s in range(6000)])
+    drawn = np.array([made.draw(Key.from_insecure_seed(s)) for s in range(3000)])
 
     def p_value(runs: float) -> float:
         gamma = repetition(Privacy(1.0, 1e-5), runs).gamma
@@ -266,7 +264,7 @@ CANDIDATES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("fraction", [None, 0.3])
+@every("fraction", [None, 0.3])
 def test_select_finds_the_better_options(fraction: float | None) -> None:
     """Under a key that draws many runs; under others there may be only one."""
     many = many_runs(Privacy(4.0, 1e-5))
@@ -282,8 +280,8 @@ def test_select_finds_the_better_options(fraction: float | None) -> None:
     assert again.items == made.items
 
 
-@pytest.mark.parametrize("fraction", [None, 0.3])
-@pytest.mark.parametrize("winner", [0, 1])
+@every("fraction", [None, 0.3])
+@every("winner", [0, 1])
 def test_one_candidate_without_a_guarantee_leaves_none_to_the_choice(
     fraction: float | None, winner: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,7 +299,7 @@ def test_one_candidate_without_a_guarantee_leaves_none_to_the_choice(
     assert flat.select({"x": ["a"]}, candidates[:1] * 2, **options).private
 
 
-@pytest.mark.parametrize("fraction", [None, 0.3])
+@every("fraction", [None, 0.3])
 def test_a_selection_tells_what_it_cost(fraction: float | None) -> None:
     made = flat.select(DATA, CANDIDATES[:1], epsilon=4, delta=1e-5, tune_fraction=fraction)
     assert made.items == ("bread", "milk")
@@ -313,7 +311,7 @@ def test_a_selection_tells_what_it_cost(fraction: float | None) -> None:
     assert dpsu.Plan.from_json(made.plan.to_json()) == made.plan
 
 
-@pytest.mark.parametrize("fraction", [None, 0.3])
+@every("fraction", [None, 0.3])
 def test_every_run_has_the_budget_of_a_run(
     fraction: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,7 +391,7 @@ def test_users_who_choose_are_not_among_those_who_release(monkeypatch: pytest.Mo
     assert watched.people[-1] == final
 
 
-@pytest.mark.parametrize("fraction", [None, 0.4])
+@every("fraction", [None, 0.4])
 def test_every_run_of_a_selection_has_a_key_of_its_own(
     fraction: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,7 +408,7 @@ def test_every_run_of_a_selection_has_a_key_of_its_own(
     assert {len(secret) for secret in used} == {32}
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "options"),
     [
         ("candidates must be a list", {"candidates": []}),
@@ -425,7 +423,7 @@ def test_what_select_refuses(words: str, options: dict[str, Any]) -> None:
         flat.select(DATA, given.pop("candidates"), epsilon=1, delta=1e-5, **given)
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "other"),
     [
         ("differ in privacy", {"epsilon": 2}),
@@ -457,12 +455,11 @@ def test_candidates_promise_the_same_about_the_same(words: str, other: dict[str,
             dpsu.select(DATA, wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@every(
     "option",
     [{"passes": 2}, {"order": "hash"}, {"min_users": 3}, {"cutoff": 5}, {"alpha": 1.0}],
-    ids=str,
 )
-@pytest.mark.parametrize("named", [{}, {"mechanism": "auto"}], ids=["unnamed", "auto"])
+@every("named", [{}, {"mechanism": "auto"}])
 def test_options_of_others_are_refused_by_name(
     option: dict[str, Any], named: dict[str, Any]
 ) -> None:
@@ -471,7 +468,7 @@ def test_options_of_others_are_refused_by_name(
         flat.plan(epsilon=1, delta=1e-5, **named, **option)
 
 
-@pytest.mark.parametrize("option", [{"rounds": 6}, {"max_items": 50}, {"scout_items": 0}], ids=str)
+@every("option", [{"rounds": 6}, {"max_items": 50}, {"scout_items": 0}])
 def test_options_of_sieve_mean_sieve(option: dict[str, Any]) -> None:
     plan = flat.plan(epsilon=1, delta=1e-5, **option)
     assert plan.mechanism == dpsu.Sieve(**option)

@@ -23,6 +23,7 @@ from dpsu.plans.counts import FRACTION_BITS, NoisyCounts, design_counts
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.randomness.keys import Key
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
@@ -68,7 +69,7 @@ def test_counts_are_paid_for() -> None:
     assert "too low where users hold more than 9 released items" in str(plan)
 
 
-@pytest.mark.parametrize("full", [1, 2, 3, 30, 100, 99_999, 100_000])
+@every("full", [1, 2, 3, 30, 100, 99_999, 100_000])
 def test_what_a_user_counts_has_the_norm_that_the_noise_covers(full: int) -> None:
     """In whole numbers, for every size up to 3,000 and some beyond; one unit more would be over."""
     counts = design_counts(1.0, 1e-6, full)
@@ -101,7 +102,7 @@ def test_users_of_many_items_count_in_part() -> None:
     assert made.counts_error < 20
 
 
-@pytest.mark.parametrize("kept", [1, 3])
+@every("kept", [1, 3])
 def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
     rng = np.random.default_rng(3)
     plan = dpsu.plan(epsilon=1, delta=1e-5, counts=dpsu.Counts(max_items=kept))
@@ -155,7 +156,7 @@ def test_counts_are_written_with_the_items(tmp_path: Path) -> None:
     assert flat.release(DATA, **SURE).counts is None
 
 
-@pytest.mark.parametrize(
+@every(
     "options",
     [
         {"mechanism": "count-laplace", "max_items": 4},
@@ -166,7 +167,6 @@ def test_counts_are_written_with_the_items(tmp_path: Path) -> None:
         {"mechanism": "greedy"},
         {"mechanism": "greedy", "cutoff": 30.5},
     ],
-    ids=str,
 )
 def test_items_of_fewer_users_have_no_weight(options: dict[str, Any]) -> None:
     data = {f"u{u}": [f"i{k}" for k in range(6) if u < 2 + k] for u in range(8)}
@@ -180,7 +180,7 @@ def test_items_of_fewer_users_have_no_weight(options: dict[str, Any]) -> None:
     assert plan.needed[0.5] >= free.needed[0.5] + 4 - 1e-9
 
 
-@pytest.mark.parametrize("mechanism", ["count-gaussian", "weighted-gaussian"])
+@every("mechanism", ["count-gaussian", "weighted-gaussian"])
 def test_a_minimum_of_users_takes_the_published_account(mechanism: str) -> None:
     """What is left of novel items above the minimum has no lower bound, which the joint one needs."""
     options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "mechanism": mechanism}
@@ -190,7 +190,7 @@ def test_a_minimum_of_users_takes_the_published_account(mechanism: str) -> None:
     assert flat.plan(min_users=1, **options).theorem == "gaussian-joint"
 
 
-@pytest.mark.parametrize("mechanism", ["policy-gaussian", "reroute", "sips", "sieve"])
+@every("mechanism", ["policy-gaussian", "reroute", "sips", "sieve"])
 def test_where_a_minimum_is_not_proved_it_is_refused(mechanism: str) -> None:
     with pytest.raises(dpsu.ParameterError, match="has no option min_users"):
         dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.mechanism(mechanism, min_users=3))

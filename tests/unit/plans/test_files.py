@@ -11,6 +11,7 @@ import pytest
 
 import dpsu
 from dpsu.plans import written
+from tests.support.cases import every
 
 VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(1000)}
 PLANS = [
@@ -50,7 +51,7 @@ def other(value: Any) -> Any:
     return value * (1 + 1e-7) + 1e-300 if isinstance(value, float) else value + "x"
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
+@every("plan", PLANS)
 def test_a_change_anywhere_in_a_file_is_refused(plan: dpsu.Plan) -> None:
     values = plan.to_dict()
     values = json.loads(json.dumps(values))
@@ -62,7 +63,7 @@ def test_a_change_anywhere_in_a_file_is_refused(plan: dpsu.Plan) -> None:
             dpsu.Plan.from_dict(changed(values, place, other))
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
+@every("plan", PLANS)
 def test_parts_that_are_missing_or_unknown_are_refused(plan: dpsu.Plan) -> None:
     values = json.loads(plan.to_json())
     for name in values:
@@ -76,7 +77,7 @@ def test_parts_that_are_missing_or_unknown_are_refused(plan: dpsu.Plan) -> None:
             dpsu.Plan.from_dict(values | {"mechanism": less})
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "3", "null", '{"format": 1}', "{", "[" * 10**5])
+@every("text", ["", "[]", "{}", "3", "null", '{"format": 1}', "{", "[" * 10**5])
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(dpsu.ParameterError, match=r"it is not JSON|this is JSON, but not a plan"):
         dpsu.Plan.from_json(text)
@@ -122,7 +123,7 @@ def test_plans_are_written_whole_and_read_back(tmp_path: Path) -> None:
         dpsu.Plan.read(file)
 
 
-@pytest.mark.parametrize("part", ["privacy", "mechanism", "user", "item"])
+@every("part", ["privacy", "mechanism", "user", "item"])
 def test_parts_of_parts_are_named_too(part: str) -> None:
     values = json.loads(dpsu.plan(epsilon=1, delta=1e-6).to_json())
     for name in values[part]:
@@ -202,13 +203,11 @@ def test_an_approved_plan_runs_and_needs_its_public_data() -> None:
     assert set(result) <= {"bread", "milk", "salt"}
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
+@every(
+    "option", [
         {"epsilon": 1}, {"delta": 1e-6}, {"mechanism": "sieve"}, {"user": "user"},
         {"counts": False}, {"insecure_seed": 1}, {"item": "item"},
     ],
-    ids=str,
 )  # fmt: skip
 def test_a_plan_decides_alone(option: dict[str, Any]) -> None:
     (name,) = option

@@ -15,6 +15,7 @@ import dpsu
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import CALIBRATED, limited
 
 EVERY: list[dict[str, Any]] = [
@@ -45,7 +46,7 @@ EVERY: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("options", EVERY, ids=str)
+@every("options", EVERY)
 def test_json_round_trip_and_equality(options: dict[str, Any]) -> None:
     plan = flat.plan(epsilon=1, delta=1e-5, **options)
     again = dpsu.Plan.from_json(plan.to_json())
@@ -57,7 +58,7 @@ def test_json_round_trip_and_equality(options: dict[str, Any]) -> None:
     json.loads(plan.to_json())
 
 
-@pytest.mark.parametrize("options", EVERY, ids=str)
+@every("options", EVERY)
 def test_a_plan_in_words(options: dict[str, Any]) -> None:
     plan = flat.plan(epsilon=1, delta=1e-5, **options)
     text = str(plan)
@@ -138,7 +139,7 @@ def test_a_prior_is_part_of_the_plan_by_its_content() -> None:
     assert one == same != other
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"format": 99}'])
+@every("text", ["{}", "[]", '{"format": 99}'])
 def test_what_is_not_a_plan(text: str) -> None:
     with pytest.raises(dpsu.ParameterError, match="not a plan"):
         dpsu.Plan.from_json(text)
@@ -157,7 +158,7 @@ def test_public_names() -> None:
             assert section in str(function.__doc__)
 
 
-@pytest.mark.parametrize(
+@every(
     ("epsilon", "delta"),
     [(1.0000049, 1.00049e-6), (1, 1e-6), (3.0, 4.539992976248485e-05), (0.1, 1e-9)],
 )

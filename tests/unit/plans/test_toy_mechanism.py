@@ -31,7 +31,7 @@ class Toy(Mechanism):
     name: ClassVar[str] = "toy"
     summary: ClassVar[str] = "weighted-laplace with more noise than it need have"
 
-    def design(self, privacy, item):
+    def design(self, privacy):
         """Weights of l1 sensitivity 1, with a Laplace curve for less than the promise."""
         curve = TruncatedLaplace(privacy.epsilon / self.caution, privacy.delta)
         return Design(

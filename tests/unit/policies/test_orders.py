@@ -18,6 +18,7 @@ from dpsu.inputs.public import read_prior
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.runtime import threads
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import LISTED, listed_users
 
 
@@ -38,7 +39,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("name", ORDERS)
+@every("name", ORDERS)
 def test_leaving_and_shuffling_keep_the_relative_order(name: str) -> None:
     rng = np.random.default_rng(0)
     whole = ordered(text(WORDS), ORDERS[name](text(WORDS)))
@@ -108,7 +109,7 @@ def samples(users: list[str], items: list[str], max_items: int) -> dict[str, set
     }
 
 
-@pytest.mark.parametrize("n_items", [60, 900])
+@every("n_items", [60, 900])
 def test_a_sample_ignores_everybody_else(n_items: int) -> None:
     """Nor does it matter which items, and so which codes, are gone with somebody who leaves."""
     rng = np.random.default_rng(1)
@@ -214,7 +215,7 @@ def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
     assert not set(one) & set(two)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 1000, 70_000])
+@every("n", [0, 1, 2, 3, 7, 1000, 70_000])
 def test_order_by_hash_is_argsort(n: int) -> None:
     rng = np.random.default_rng(n)
     uniform = rng.integers(0, 2**64, n, np.uint64)
@@ -225,7 +226,7 @@ def test_order_by_hash_is_argsort(n: int) -> None:
             assert (hashes[order_] == np.sort(hashes)).all()
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-gaussian", "count-gaussian"])
+@every("mechanism", ["weighted-gaussian", "policy-gaussian", "count-gaussian"])
 def test_a_prior_decides_which_items_a_user_keeps(mechanism: str) -> None:
     """Everybody holds ten items; the two that the prior ranks first are kept, and only they."""
     import dpsu

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
 from dpsu.policies import Count, GreedyPolicy, L1Descent, L2Descent, Weighted
 from tests.support import reference
+from tests.support.cases import every
 from tests.support.databases import policy_weights, random_users
 
 ITEMS = 6
@@ -28,7 +28,7 @@ def close(
     return all(abs(float(ours.get(i, 0)) - float(theirs.get(i, 0))) <= tolerance for i in items)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_count_and_weighted(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(50):
@@ -40,8 +40,8 @@ def test_count_and_weighted(seed: int) -> None:
         assert close(ours, reference.weighted_l2(users), 1e-10)
 
 
-@pytest.mark.parametrize("passes", [1, 2, 3])
-@pytest.mark.parametrize("cutoff", [Fraction(1), Fraction(3, 2), Fraction(17, 8), Fraction(4)])
+@every("passes", [1, 2, 3])
+@every("cutoff", [Fraction(1), Fraction(3, 2), Fraction(17, 8), Fraction(4)])
 def test_l1_descent(cutoff: Fraction, passes: int) -> None:
     rng = np.random.default_rng([passes, cutoff.numerator])
     policy = L1Descent(int(cutoff * 2**BITS), BITS, passes)
@@ -64,7 +64,7 @@ def unit_by_unit(users: list[list[int]], cutoff: int, budget: int) -> list[int]:
     return weights
 
 
-@pytest.mark.parametrize("cutoff", [8, 13, 30])
+@every("cutoff", [8, 13, 30])
 def test_units_of_l1_descent_that_remain_go_to_the_first_items_in_order(cutoff: int) -> None:
     """In units of an eighth, every step of the walk shows; none is lost and none goes elsewhere."""
     rng = np.random.default_rng(cutoff)
@@ -74,8 +74,8 @@ def test_units_of_l1_descent_that_remain_go_to_the_first_items_in_order(cutoff: 
         assert ours.tolist() == unit_by_unit(users, cutoff, 8)
 
 
-@pytest.mark.parametrize("passes", [1, 2, 3])
-@pytest.mark.parametrize("cutoff", [1.0, 1.5, 2.125, 4.0])
+@every("passes", [1, 2, 3])
+@every("cutoff", [1.0, 1.5, 2.125, 4.0])
 def test_l2_descent(cutoff: float, passes: int) -> None:
     rng = np.random.default_rng([passes, int(8 * cutoff)])
     policy = L2Descent(int(cutoff * 2**BITS), BITS, passes)
@@ -85,8 +85,8 @@ def test_l2_descent(cutoff: float, passes: int) -> None:
         assert close(ours, reference.l2_descent(users, cutoff, passes), 1e-9)
 
 
-@pytest.mark.parametrize("passes", [1, 2, 4])
-@pytest.mark.parametrize("cutoff", [Fraction(1), Fraction(19, 8), Fraction(4)])
+@every("passes", [1, 2, 4])
+@every("cutoff", [Fraction(1), Fraction(19, 8), Fraction(4)])
 def test_greedy_is_exact_on_dyadic_cutoffs(cutoff: Fraction, passes: int) -> None:
     rng = np.random.default_rng([passes, cutoff.numerator])
     policy = GreedyPolicy(int(cutoff * 2**BITS), BITS, passes)
@@ -96,7 +96,7 @@ def test_greedy_is_exact_on_dyadic_cutoffs(cutoff: Fraction, passes: int) -> Non
         assert ours == reference.greedy(users, cutoff, passes)
 
 
-@pytest.mark.parametrize("votes", [1, 2, 3, 5])
+@every("votes", [1, 2, 3, 5])
 def test_votes_are_greedy_with_a_whole_cutoff(votes: int) -> None:
     rng = np.random.default_rng(votes)
     for _ in range(500):
@@ -105,7 +105,7 @@ def test_votes_are_greedy_with_a_whole_cutoff(votes: int) -> None:
         assert ours == reference.greedy(users, Fraction(votes))
 
 
-@pytest.mark.parametrize("bits", [30, 52])
+@every("bits", [30, 52])
 def test_weighted_shares_never_exceed_the_norm(bits: int) -> None:
     # 37, 73 and 148 are sizes at which the floor of a double does.
     for size in [*range(1, 2000), 10**5, 2**31]:

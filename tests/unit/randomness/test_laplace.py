@@ -11,9 +11,10 @@ from scipy import stats
 
 from dpsu.randomness.keys import Key
 from dpsu.randomness.laplace import _chance_of_exp, two_sided_geometric
+from tests.support.cases import every
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3, 2), Fraction(1, 20)])
+@every("epsilon", [Fraction(1, 2), Fraction(3, 2), Fraction(1, 20)])
 def test_it_has_its_law(epsilon: Fraction) -> None:
     """At p = 1e-9, and the laws for 0.9 and 1.1 times epsilon are rejected."""
     key = Key.from_insecure_seed(5)
@@ -44,7 +45,7 @@ def test_numbers_of_two_places_or_purposes_are_independent() -> None:
     assert abs(float(np.corrcoef(first[1:], first[:-1])[0, 1])) < 0.3
 
 
-@pytest.mark.parametrize("exponent", [Fraction(0), Fraction(1, 3), Fraction(1)])
+@every("exponent", [Fraction(0), Fraction(1, 3), Fraction(1)])
 def test_a_chance_is_the_series_of_the_exponential(exponent: Fraction) -> None:
     """By enumeration: the probability that the run of successes ends after an even number."""
     total, product, k = Fraction(0), Fraction(1), 1

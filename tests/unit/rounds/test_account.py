@@ -16,6 +16,7 @@ from dpsu.kernels.rounds import largest_cap
 from dpsu.rounds.account import Limits, SizeAccount, split_by_size
 from dpsu.rounds.sieve import SieveRounds, design_sieve
 from tests.support import reference, sieve_probes
+from tests.support.cases import every
 
 PLANS = [
     (3.0, math.exp(-10), 20, 300, 3000),
@@ -33,13 +34,12 @@ def sieve_of(plan: tuple[float, float, int, int, int]) -> SieveRounds:
     return design_sieve(epsilon, delta, rounds=rounds, max_items=max_items, scout_items=scouted)[0]
 
 
-@pytest.mark.parametrize(
+@every(
     ("plan", "exponent", "crossing", "norms"),
     [
         (PLANS[0], 0.18317, 0.47211, (0.99371, 0.98929, 0.98278, 0.97454)),
         (PLANS[1], 0.50661, 0.68774, (0.99444, 0.98789, 0.97280, 0.93655)),
     ],
-    ids=["3", "1"],
 )
 def test_constants_of_the_account(
     plan: tuple[float, float, int, int, int],
@@ -57,7 +57,7 @@ def test_constants_of_the_account(
     assert found == pytest.approx(norms, abs=6e-6)
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@every("plan", PLANS)
 def test_noise_and_crossings_of_every_class_stay_within_delta(
     plan: tuple[float, float, int, int, int],
 ) -> None:
@@ -84,7 +84,7 @@ def test_noise_and_crossings_of_every_class_stay_within_delta(
         assert limits[-1].allowed[user_class] == account.allowed(sizes[user_class])
 
 
-@pytest.mark.parametrize("max_items", [1, 2, 7, 300, 512, 513, 3000, 100_000])
+@every("max_items", [1, 2, 7, 300, 512, 513, 3000, 100_000])
 def test_every_size_has_a_class_that_is_no_smaller(max_items: int) -> None:
     account = split_by_size(1.0, 1e-5, max_items, scouting=True)
     sizes = account.sizes()
@@ -93,13 +93,14 @@ def test_every_size_has_a_class_that_is_no_smaller(max_items: int) -> None:
     assert all(a < b <= a + 1 + a // 64 for a, b in itertools.pairwise(sizes))
     assert len(sizes) < 2**16
     for size in {0, 1, 2, 300, 511, 512, 513, 600, max_items - 1, max_items, 10 * max_items}:
-        assert sizes[account.class_of(size)] >= min(size, max_items)
+        user_class = int(sieve_probes.classes_of(sizes, size))
+        assert sizes[user_class] >= min(size, max_items)
         users = [list(range(size))] if size <= 3000 else []
         if users:
             engine = sieve_probes.engine_of(users, max(size, 1))
             engine.classify(sizes)
             assert engine.classes is not None
-            assert engine.classes.tolist() == [account.class_of(size)]
+            assert engine.classes.tolist() == [user_class]
             assert engine.classes.dtype == np.uint16
 
 
@@ -130,7 +131,7 @@ def test_no_cap_is_an_error_and_never_a_cap_of_nothing() -> None:
         engine = sieve_probes.engine_of([list(range(t))], t)
         engine.classify((1,))
         with pytest.raises(AssertionError, match="no cap"):
-            engine.attend(np.ones(t), limits, 1.0, 2.0**20, 0)
+            engine.attend(np.ones(t), limits, 1.0, 2.0**20)
     honest = sieve_of(PLANS[2])
     deciding = honest.phases[-1]
     lower = replace(deciding, boundary=tuple(0.9 * bound for bound in deciding.boundary))
@@ -142,14 +143,15 @@ def lonely(size: int) -> LocalRounds:
     return sieve_probes.engine_of([list(range(size))], size)
 
 
-@pytest.mark.parametrize("smallest", [100, 162, 300])
-@pytest.mark.parametrize("size", [3, 30, 300])
+@every("smallest", [100, 162, 300])
+@every("size", [3, 30, 300])
 def test_users_keep_their_norm_where_attention_is_tiny(size: int, smallest: float) -> None:
     """Squares of attention below 1e-160 are no numbers any more, and below 1e-154 bad ones."""
     rng = np.random.default_rng(size)
     sieve = sieve_of(PLANS[0])
     account, limits = sieve.account, sieve.limits()
-    norm = Fraction(account.norm(account.sizes()[account.class_of(size)], sieve.sigma))
+    largest = account.sizes()[sieve_probes.classes_of(account.sizes(), size)]
+    norm = Fraction(account.norm(largest, sieve.sigma))
     engine = lonely(size)
     for this_round in sieve.rounds():
         attention = 10.0 ** -rng.uniform(smallest - 2, smallest, size)
@@ -159,8 +161,8 @@ def test_users_keep_their_norm_where_attention_is_tiny(size: int, smallest: floa
         assert sum(int(w) ** 2 for w in weights) <= (norm * int(sieve.unit)) ** 2
 
 
-@pytest.mark.parametrize("plan", PLANS[:4] + PLANS[5:6], ids=str)
-@pytest.mark.parametrize("size", [1, 2, 10, 49, 300, 3500])
+@every("plan", PLANS[:4] + PLANS[5:6])
+@every("size", [1, 2, 10, 49, 300, 3500])
 def test_users_keep_their_norm_and_cap_in_every_round_of_both_phases(
     plan: tuple[float, float, int, int, int], size: int
 ) -> None:
@@ -169,7 +171,9 @@ def test_users_keep_their_norm_and_cap_in_every_round_of_both_phases(
     sieve = sieve_of(plan)
     account, limits = sieve.account, sieve.limits()
     first = min(size, sieve.phases[0].max_items)
-    norm = Fraction(account.norm(account.sizes()[account.class_of(first)], sieve.sigma))
+    user_class = sieve_probes.classes_of(account.sizes(), first)
+    largest = account.sizes()[user_class]
+    norm = Fraction(account.norm(largest, sieve.sigma))
     engine = lonely(size)
     released, reached = np.zeros(size, bool), set()
     for this_round in sieve.rounds():
@@ -187,21 +191,17 @@ def test_users_keep_their_norm_and_cap_in_every_round_of_both_phases(
         t = int((attention[held] > 0).sum())
         if t:
             deciding = phase == len(limits) - 1
-            allowed = (
-                account.allowed(account.sizes()[account.class_of(first)])
-                if deciding
-                else account.scouting
-            )
+            allowed = account.allowed(largest) if deciding else account.scouting
             crossing = np.array(limits[phase].crossing)
-            largest = limits[phase].caps[int((crossing <= allowed / t).sum()) - 1]
+            cap = limits[phase].caps[int((crossing <= allowed / t).sum()) - 1]
             shape = this_round.phase.shapes[this_round.place]
-            assert Fraction(int(weights.max())) <= Fraction(largest) * Fraction(shape) * unit
+            assert Fraction(int(weights.max())) <= Fraction(cap) * Fraction(shape) * unit
         # Sets get smaller, and empty in the end; classes do not follow.
         released |= rng.random(size) < 0.15
     # Whoever has a few items is held by its norm, in each phase.
     assert size < 10 or reached == set(range(len(limits)))
     assert engine.classes is not None
-    assert engine.classes.tolist() == [account.class_of(first)]
+    assert engine.classes.tolist() == [user_class]
 
 
 def test_classes_are_fixed_once() -> None:

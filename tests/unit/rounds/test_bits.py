@@ -37,6 +37,7 @@ from dpsu.rounds.bits import (
 )
 from dpsu.runtime.jit import njit
 from tests.support import plain_bits, sieve_probes
+from tests.support.cases import every
 
 KEY = Key.from_insecure_seed(5)
 GUARANTEES = [(0.1, 1e-9), (1.0, 1e-5), (3.0, math.exp(-10)), (8.0, 1e-3)]
@@ -60,7 +61,7 @@ def _largest_payment(prices: np.ndarray, budget: int, most: int) -> tuple[int, i
     return paid, gap, wrong
 
 
-@pytest.mark.parametrize("cap", CAPS)
+@every("cap", CAPS)
 def test_prices_of_a_user_never_exceed_the_budget_and_waste_nothing(cap: float) -> None:
     prices = np.array(prices_of(cap), np.int64)
     paid, gap, wrong = _largest_payment(prices, WHOLE_BUDGET, MOST_ITEMS)
@@ -69,7 +70,7 @@ def test_prices_of_a_user_never_exceed_the_budget_and_waste_nothing(cap: float) 
     assert wrong == 0
 
 
-@pytest.mark.parametrize("cap", [0.03, 0.35, 1.0])
+@every("cap", [0.03, 0.35, 1.0])
 def test_units_are_handed_out_one_after_the_other(cap: float) -> None:
     prices = prices_of(cap)
     costs = np.array(prices, np.int64)
@@ -161,8 +162,8 @@ def planned(mechanism: dpsu.Bits, epsilon: float, delta: float, seed: int) -> dp
     return dpsu.plan(epsilon=epsilon, delta=delta, mechanism=mechanism, insecure_seed=seed)
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize("known", [True, False])
+@every("rounds", ROUNDS)
+@every("known", [True, False])
 def test_the_transcription_releases_the_same_bit_for_bit(known: bool, rounds: int) -> None:
     rng, found, caps = random.Random(3), 0, set()
     for seed in range(12):
@@ -196,8 +197,8 @@ def _released(plan: dpsu.Plan, data: dict[str, list[str]], key: Key) -> set[str]
     return set(local.select_items(plan, intern(rows), key)[1].to_pylist())
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+@every("rounds", ROUNDS)
+@every(("epsilon", "delta"), GUARANTEES)
 def test_rounds_and_estimates_take_one_account(epsilon: float, delta: float, rounds: int) -> None:
     account = bits_account(epsilon, delta)
     for items in (None, 1.0, 30.0):
@@ -252,7 +253,7 @@ def test_estimates_have_noise_of_their_own_in_every_round(
     assert len({number for _, _, numbers in drawn for number in numbers}) == 4 * len(LIMITS)
 
 
-@pytest.mark.parametrize(
+@every(
     ("users", "short", "long", "noise", "mean"),
     [
         (1000, 6.0, 8.0, 1e-6, 8.0),  # without noise the larger limit is right
@@ -299,7 +300,7 @@ def test_one_round_is_a_last_round_with_the_whole_account() -> None:
         assert bits.deciding_curve == bits.curve(0, 0.15 if items else 1.0)
 
 
-@pytest.mark.parametrize("rounds", [0, 2, 3, 5, 1.0, True, "1", None])
+@every("rounds", [0, 2, 3, 5, 1.0, True, "1", None])
 def test_other_numbers_of_rounds_than_one_and_four_are_refused(rounds: Any) -> None:
     with pytest.raises(dpsu.ParameterError, match="rounds"):
         dpsu.Bits(rounds=rounds)
@@ -389,7 +390,7 @@ def with_released_items(holders: int) -> tuple[dict[str, list[str]], list[str]]:
     return certain | {f"u{i}{k}": [i] for k in range(holders) for i in "bcd"}, list("abcde")
 
 
-@pytest.mark.parametrize("trap", [None, *plain_bits.TRAPS])
+@every("trap", [None, *plain_bits.TRAPS])
 def test_neighbors_stay_within_delta_and_every_trap_does_not(trap: str | None) -> None:
     rng, worst = random.Random(2), 0.0
     if trap == "a refund for released items":
@@ -407,7 +408,7 @@ def test_neighbors_stay_within_delta_and_every_trap_does_not(trap: str | None) -
     assert worst > 0.2  # the check can fail
 
 
-@pytest.mark.parametrize("trap", [None, "a user is split in two", "the price of one item for all"])
+@every("trap", [None, "a user is split in two", "the price of one item for all"])
 def test_neighbors_stay_within_delta_in_one_round(trap: str | None) -> None:
     """The design as it is shipped; the other traps need a second round."""
     rng, worst = random.Random(4), 0.0
@@ -421,8 +422,8 @@ def test_neighbors_stay_within_delta_in_one_round(trap: str | None) -> None:
     assert worst > 0.5  # the check can fail
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize("size", [1, 10, 64, 65, 640, 5000])
+@every("rounds", ROUNDS)
+@every("size", [1, 10, 64, 65, 640, 5000])
 def test_novel_items_of_one_user_stay_hidden(size: int, rounds: int) -> None:
     """With more items than can be paid for, giving each of them a unit would show some."""
     bits, split = design_bits(3.0, math.exp(-10), items_per_user=1.0, rounds=rounds)

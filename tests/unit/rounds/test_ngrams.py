@@ -30,6 +30,7 @@ from dpsu.text.corpus import read_corpus
 from dpsu.text.domain import Domain
 from dpsu.text.spec import TextSpec
 from tests.support import flat
+from tests.support.cases import every
 
 BITS = 30
 SOURCE = TextSpec("text", "words", 1, 3)
@@ -123,7 +124,7 @@ def run_plainly(design: NGramRounds, texts: Texts, key: Key) -> list[set[Gram]]:
     return released
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every("seed", range(60))
 def test_the_shipped_mechanism_is_the_one_that_is_written_down(seed: int) -> None:
     rng = np.random.default_rng(seed)
     texts, key = random_texts(rng), Key.from_insecure_seed(seed)
@@ -236,7 +237,7 @@ def test_exact_privacy_of_tokens_and_pairs() -> None:
     assert worst > 0.2
 
 
-@pytest.mark.parametrize(
+@every(
     "trap",
     ["what nobody weighs is never released", "what is held but not weighed is not in the pool"],
 )
@@ -259,7 +260,7 @@ def test_exact_privacy_fails_for_readings_that_leak(trap: str) -> None:
 
 @pytest.mark.slow
 def test_a_canary_comes_out_as_rarely_as_promised() -> None:
-    epsilon, delta, runs = 1.0, 0.2, 1500
+    epsilon, delta, runs = 1.0, 0.2, 500
     design, split = design_ngrams(
         epsilon, delta, shares=(1.0, 1.0), max_items=9, spurious=0.1, fraction_bits=BITS
     )
@@ -267,11 +268,11 @@ def test_a_canary_comes_out_as_rarely_as_promised() -> None:
     canary = [" ".join(f"secret{k}" for k in range(9))]
     seen, pairs_with, pairs_without = 0, 0, 0
     with_canary, without = others | {"x": canary}, others | {"y": ["common"]}
-    for _ in range(runs):
-        tokens, pairs = design.run(engine_of(with_canary), Key.from_os())
+    for seed in range(runs):
+        tokens, pairs = design.run(engine_of(with_canary), Key.from_insecure_seed(seed))
         seen += any("secret" in token for token in tokens.texts.to_pylist())
         pairs_with += any("secret" in pair for pair in pairs.texts.to_pylist())
-        _, pairs = design.run(engine_of(without), Key.from_os())
+        _, pairs = design.run(engine_of(without), Key.from_insecure_seed(runs + seed))
         pairs_without += any("secret" in pair for pair in pairs.texts.to_pylist())
     # What the account allows is not refuted, and a good part of it is really used.
     assert lower_bound(seen, runs, 1e-9) <= split["novel tokens"]
@@ -284,8 +285,8 @@ def test_a_canary_comes_out_as_rarely_as_promised() -> None:
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trials", [0, 1, 2, 7, 1000, 10**9])
-@pytest.mark.parametrize("threshold", [0.0, 0.5, 6.0])
+@every("trials", [0, 1, 2, 7, 1000, 10**9])
+@every("threshold", [0.0, 0.5, 6.0])
 def test_the_binomial_number_is_that_of_its_distribution(trials: int, threshold: float) -> None:
     curve = Gaussian(1.0, threshold if trials < 10**6 else 6.0)
     chance = upper_tail(curve.threshold)
@@ -423,7 +424,7 @@ def test_nothing_in_is_nothing_out() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "told"),
     [
         ({"longest": 0}, "longest=0 is out of range"),

@@ -13,6 +13,7 @@ from dpsu.kernels import hashing
 from dpsu.kernels import rounds as kernels
 from dpsu.randomness.keys import prefix
 from tests.support import sieve_probes
+from tests.support.cases import every
 
 
 def test_a_cap_is_looked_up_once_for_all_users_of_a_class_and_size(
@@ -63,7 +64,7 @@ def test_a_phase_begins_with_sets_that_lie_side_by_side() -> None:
     assert (sets.start[1:] == sets.stop[:-1]).all()
 
 
-@pytest.mark.parametrize("strings", [1, hashing.LANES, 3 * hashing.LANES + 1])
+@every("strings", [1, hashing.LANES, 3 * hashing.LANES + 1])
 def test_short_strings_are_hashed_many_at_a_time(
     strings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

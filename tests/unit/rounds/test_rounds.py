@@ -26,6 +26,7 @@ from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import SieveRounds, design_sieve, shapes
 from dpsu.rounds.sips import design_sips
 from tests.support import flat, reference, sieve_probes
+from tests.support.cases import every
 
 UNIT = float(1 << 20)
 
@@ -57,7 +58,7 @@ def tiny(
     return SieveRounds(sigma, bits, tuple(phases), account)
 
 
-@pytest.mark.parametrize(
+@every(
     ("epsilon", "delta", "sigma", "heights", "last"),
     [
         (3.0, math.exp(-10), 1.297075, (6.2342, 5.3060), (1.0765, 6.9249)),
@@ -95,8 +96,8 @@ class Recorded:
         return np.zeros(self._n, np.int64)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 4, 6, 14, 40])
-@pytest.mark.parametrize("sizes", [(1, 0), (50, 0), (300, 3000)], ids=str)
+@every("rounds", [1, 2, 4, 6, 14, 40])
+@every("sizes", [(1, 0), (50, 0), (300, 3000)])
 def test_noise_of_all_rounds_together_is_what_its_share_of_delta_asks_for(
     rounds: int, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,8 +124,8 @@ def test_noise_of_all_rounds_together_is_what_its_share_of_delta_asks_for(
         assert math.fsum(split.values()) <= delta * (1 + 1e-15)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 6, 14, 40])
-@pytest.mark.parametrize("scout", [0, 500])
+@every("rounds", [1, 2, 6, 14, 40])
+@every("scout", [0, 500])
 def test_boundaries_hold_for_every_number_of_novel_items(rounds: int, scout: int) -> None:
     """In every class: by what it is allowed while deciding, by one bound for all while scouting."""
     sieve, _ = design_sieve(1.0, 1e-4, rounds=rounds, max_items=50, scout_items=scout)
@@ -135,7 +136,8 @@ def test_boundaries_hold_for_every_number_of_novel_items(rounds: int, scout: int
             allowed = account.allowed(size) if phase is deciding else account.scouting
             most = size if phase is deciding else phase.max_items
             numbers = sorted({1, 2, 7, most} & set(range(1, most + 1)))
-            caps = [limits.cap(account.class_of(size), t) for t in numbers]
+            user_class = int(sieve_probes.classes_of(account.sizes(), size))
+            caps = [limits.cap(user_class, t) for t in numbers]
             assert all(a >= b for a, b in itertools.pairwise(caps))
             assert caps[-1] >= phase.cap
             step = limits.caps[1] - limits.caps[0]
@@ -164,8 +166,8 @@ def test_shares_of_sips() -> None:
     assert whole == pytest.approx(gaussian_scale(3.0, math.exp(-10) / 2) ** 2)
 
 
-@pytest.mark.parametrize("published", [False, True])
-@pytest.mark.parametrize("rounds", [1, 3, 7])
+@every("published", [False, True])
+@every("rounds", [1, 3, 7])
 def test_deltas_of_sips_add_up(rounds: int, published: bool) -> None:
     """Novel items of all rounds together, and the noise of all rounds together, within delta."""
     from dpsu.privacy.calibration import novel_at_most
@@ -197,7 +199,7 @@ def test_boundaries_leave_room_for_rounding() -> None:
             assert coarse >= bound + 0.5 * spent / unit
 
 
-@pytest.mark.parametrize("scale", [0.4, 1.7, 25.0])
+@every("scale", [0.4, 1.7, 25.0])
 def test_rounded_noise_has_its_law(scale: float) -> None:
     """At p = 1e-12; the same data reject scales that are 1.3 and 0.7 times as large."""
     items = Ids(pa.array([f"item {k}" for k in range(200_000)], pa.large_string()))
@@ -282,7 +284,7 @@ def test_words_at_the_edges_of_cells() -> None:
     assert checked > 300
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.0, 2.0**21, 5.3e6, 2.0**34, 2.0**38, 2.0**44])
+@every("scale", [0.7, 3.0, 2.0**21, 5.3e6, 2.0**34, 2.0**38, 2.0**44])
 def test_sure_words_lie_in_their_cells_wherever_these_are(scale: float) -> None:
     """From the middle to far out, and from next to an edge to the inside of a cell."""
     import mpmath
@@ -317,8 +319,8 @@ def test_nearly_all_noise_is_proved_by_its_first_word() -> None:
     assert (~sure).sum() <= 20
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.0, 2.0**21])
-@pytest.mark.parametrize("purpose", ["evidence", "count"])
+@every("scale", [0.7, 3.0, 2.0**21])
+@every("purpose", ["evidence", "count"])
 def test_noise_at_the_edges_of_cells_is_that_of_all_bits(
     scale: float, purpose: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,7 +358,7 @@ def test_noise_at_the_edges_of_cells_is_that_of_all_bits(
     assert sure[guess != expected].sum() == 0
 
 
-@pytest.mark.parametrize(("word", "sign"), [(0, -1), (2**64 - 1, 1)])
+@every(("word", "sign"), [(0, -1), (2**64 - 1, 1)])
 def test_the_farthest_words(word: int, sign: int) -> None:
     found = noise_module.decide(word, 10.0, sign * 90, Key.from_insecure_seed(1), 0, b"x")
     assert sign * found > 89
@@ -425,8 +427,8 @@ SMALL: list[tuple[list[list[int]], int]] = [
 ]
 
 
-@pytest.mark.parametrize("rounds", [(0, 2), (1, 1), (1, 2)])
-@pytest.mark.parametrize("database", SMALL, ids=str)
+@every("rounds", [(0, 2), (1, 1), (1, 2)])
+@every("database", SMALL)
 def test_exact_privacy_of_the_sieve(
     database: tuple[list[list[int]], int], rounds: tuple[int, int]
 ) -> None:
@@ -443,7 +445,7 @@ def test_exact_privacy_of_the_sieve(
         assert sieve_probes.divergence(with_x, without, epsilon) <= delta
 
 
-@pytest.mark.parametrize(
+@every(
     "trap",
     ["shares of each phase add up to 1", "evidence of the first phase counts in the second"],
 )
@@ -485,7 +487,7 @@ def test_weights_of_a_user_stay_within_norm_and_cap() -> None:
         engine = sieve_probes.engine_of([list(range(n))], n)
         engine.choose(n, None)
         engine.classify((0, n))
-        weights = engine.attend(attention, limits, shape, UNIT, 0)
+        weights = engine.attend(attention, limits, shape, UNIT)
         assert sum(int(w) ** 2 for w in weights) <= (Fraction(norm) * int(UNIT)) ** 2
         # The cap is that of all items with attention, also of those whose weight rounds to nothing.
         cap = caps[n + 3 - t] * shape
@@ -506,7 +508,7 @@ def test_items_with_next_to_no_attention_count_as_open() -> None:
         engine.choose(n, None)
         engine.classify((n,))
         attention = np.where(np.arange(n) < hopeless, 1e-300, 1.0)
-        weights = engine.attend(attention, limits, 1.0, UNIT, 0)
+        weights = engine.attend(attention, limits, 1.0, UNIT)
         assert 0 < weights.max() <= caps[0] * UNIT
 
 
@@ -529,10 +531,10 @@ def test_users_give_together_what_each_gives_alone() -> None:
         engine.choose(n, None)
         engine.classify((3, 10, 40, n))
         # In the first round all items are open, and there are users of more than have a table.
-        all_open = engine.attend(chosen_by + 0.1, limits, 0.9, UNIT, 0)
-        few_open = engine.attend(attention, limits, 0.9, UNIT, 1)
+        all_open = engine.attend(chosen_by + 0.1, limits, 0.9, UNIT)
+        few_open = engine.attend(attention, limits, 0.9, UNIT)
         engine.choose(20, chosen_by)
-        return np.stack([all_open, few_open, engine.attend(attention, limits, 1.1, UNIT, 2)])
+        return np.stack([all_open, few_open, engine.attend(attention, limits, 1.1, UNIT)])
 
     alone = np.zeros((3, n), np.int64)
     for number, one in enumerate(held):
@@ -604,7 +606,7 @@ def test_the_best_items_are_kept_ties_by_hash() -> None:
             assert not outside or max(inside) < min(outside)
 
 
-@pytest.mark.parametrize("mechanism", ["sips", "sieve", "reroute"])
+@every("mechanism", ["sips", "sieve", "reroute"])
 def test_common_items_are_released_and_lonely_ones_are_not(mechanism: str) -> None:
     data = {f"u{u}": ["bread", "milk", "salt", f"own {u}"] for u in range(400)}
     result = dpsu.release(data, epsilon=2, delta=1e-6, mechanism=mechanism)
@@ -619,7 +621,7 @@ def test_common_items_are_released_and_lonely_ones_are_not(mechanism: str) -> No
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-@pytest.mark.parametrize("mechanism", ["sips", "sieve", "reroute"])
+@every("mechanism", ["sips", "sieve", "reroute"])
 def test_rounds_do_not_depend_on_the_order_of_rows_or_on_threads(
     mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -658,7 +660,7 @@ def sips_law(sips: Any, held: list[list[int]], n_items: int) -> dict[frozenset[i
     return law
 
 
-@pytest.mark.parametrize("published", [False, True])
+@every("published", [False, True])
 def test_exact_privacy_of_sips(published: bool) -> None:
     rng = np.random.default_rng(12)
     worst = {0.7: 0.0, 1.0: 0.0}

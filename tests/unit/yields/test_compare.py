@@ -27,6 +27,7 @@ from dpsu.yields.expected import pairs_to_try
 from dpsu.yields.made_up import zipf_like
 from dpsu.yields.tables import NOT_PRIVATE
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import OF_PAIRS
 
 MARK = "Zzmarker"
@@ -66,7 +67,7 @@ def test_the_size_of_the_data(found: dpsu.Comparison) -> None:
     assert found.bound == pytest.approx(sum(best.probability(n) for n in held.values()))
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "policy-laplace", "sieve"])
+@every("mechanism", ["weighted-gaussian", "policy-laplace", "sieve"])
 def test_all_numbers_are_means_of_real_runs(mechanism: str) -> None:
     (row,) = dpsu.compare(table(), mechanisms=[mechanism], runs=30, **PRIVACY).rows
     pairs = pairs_to_try(Source(table(), Users(), Items()))
@@ -135,7 +136,7 @@ def test_nothing_to_compare() -> None:
     assert (made.users, made.items, made.bound) == (0, 0, 0.0)
     assert all(row.released == 0 and row.needs is None for row in made.rows)
     assert str(made).startswith("NOT PRIVATE")
-    assert dpsu.Comparison.from_json(made.to_json()) == made
+    assert json.loads(made.to_json())["users"] == 0
     assert "NOT PRIVATE" in made.to_html()
 
 
@@ -149,20 +150,13 @@ def test_every_form_says_that_it_is_not_private(found: dpsu.Comparison) -> None:
     assert "NOT PRIVATE" in str(dpsu.compare.__doc__)
 
 
-def test_json_goes_round(found: dpsu.Comparison) -> None:
-    assert dpsu.Comparison.from_json(found.to_json()) == found
-    for text in ("{}", "[]", '{"NOT PRIVATE": "x", "format": 9}'):
-        with pytest.raises(dpsu.ParameterError, match="not a comparison"):
-            dpsu.Comparison.from_json(text)
-
-
 def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
     said = str(found) + repr(found) + found.to_json() + found.to_html()
     assert MARK not in said
     assert "-item-" not in said
 
 
-@pytest.mark.parametrize(
+@every(
     "data",
     [
         [[f"{MARK}-1", f"{MARK}-2"], (f"{MARK}-1", 5)],
@@ -172,7 +166,6 @@ def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
         [f"{MARK}-text"],
         {f"{MARK}-user": f"{MARK}-item"},
     ],
-    ids=["mixed", "triples", "nested", "no columns", "strings", "text"],
 )
 def test_errors_name_nothing(data: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
@@ -187,7 +180,7 @@ def test_errors_name_nothing(data: Any) -> None:
     assert MARK not in said
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "words"),
     [
         ({"mechanisms": []}, "mechanisms is empty"),
@@ -223,8 +216,8 @@ def test_the_command(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("NOT PRIVATE")
-    made = dpsu.Comparison.from_json((scratch / "out.json").read_text("utf-8"))
-    assert [row.mechanism for row in made.rows].count("sieve") == 2
+    made = json.loads((scratch / "out.json").read_text("utf-8"))
+    assert [row["mechanism"] for row in made["rows"]].count("sieve") == 2
     left = "".join(p.name + p.read_text("utf-8") for p in scratch.rglob("*") if p.is_file())
     assert MARK not in done.stdout + done.stderr + left
     assert "NOT PRIVATE" in (scratch / "out.html").read_text("utf-8")

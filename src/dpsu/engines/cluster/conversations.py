@@ -60,10 +60,12 @@ class Conversation(Protocol):
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
-        present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
-        """The state of items after a round, which includes `released`, and their replies."""
+        """The state of items after a round, which includes `released`, and their replies.
+
+        Where sets were chosen in this round, `state` says which items are `present` in them.
+        """
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +105,6 @@ class SieveConversation:
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
-        present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
         """Evidence after this round, and attention for the next."""
@@ -113,8 +114,10 @@ class SieveConversation:
         if round_number > 0:
             evidence.resume(state)
             attention = state["attention"]
+        this_round = rounds[round_number]
+        present = state["present"] if this_round.place == 0 else None
         self.sieve.update_evidence(
-            rounds[round_number], evidence, Noise(key, items), weights, present, attention
+            this_round, evidence, Noise(key, items), weights, present, attention
         )
         if round_number + 1 < len(rounds):
             attention = evidence.attention(rounds[round_number + 1])
@@ -152,7 +155,6 @@ class SipsConversation:
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
-        present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
         """One coin for each item, in every round."""
@@ -220,7 +222,6 @@ class BitsConversation:
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
-        present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
         """One coin for each item that is not released, in every round."""
@@ -266,7 +267,6 @@ class RerouteConversation:
         items: Ids,
         state: State,
         weights: NDArray[np.int64],
-        present: NDArray[np.bool_] | None,
         key: Key,
     ) -> tuple[State, NDArray[Any]]:
         """The weight that an item keeps; after the second round, the outcome of its coin."""

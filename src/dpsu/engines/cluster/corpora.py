@@ -38,15 +38,15 @@ from dpsu.text.spec import PAPER, Tokenizer
 
 
 def pieces_of(job: Job, batches: Batches) -> Iterator[Piece]:
-    """Ids of users who take part and their texts, some megabytes at a time."""
+    """Ids of users, of all or of a sample, and their texts, some megabytes at a time."""
     column = Column(job.plan.user.name, "user")
     for batch in batches:
         ids = canonical(column.name, ids_of_cells(column, batch.column(0), lose_nothing))
         texts = batch.column(1).cast(pa.large_string())
-        if job.attendance is not None:
-            # Texts of others are neither tokenized nor told of.
-            attending = job.attendance.rows_of(ids, column)
-            ids, texts = ids.filter(attending), texts.filter(attending)
+        if job.sample is not None:
+            # Texts of other users are neither tokenized nor told of.
+            sampled = job.sample.rows_of(ids, column)
+            ids, texts = ids.filter(sampled), texts.filter(sampled)
         yield from cut(ids, texts)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import Codec
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.pairs import Tally
+from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster.engine import Engine, Query, Table
 from dpsu.engines.cluster.losses import COMPLETE, incomplete
 from dpsu.engines.cluster.steps import Batches, Job
@@ -69,17 +69,15 @@ class Reader:
         plan: Plan,
         key: Key,
         partitions: int,
-        attendance: TakingPart | None = None,
+        sample: Sample | None = None,
     ) -> Query[Table]:
-        """A release of rows that this has read, of those users who take part."""
+        """A release of rows that this has read, of all users or of a sample."""
         schema, codec = self.schema()
         integral = pa.types.is_integer(schema.field("item").type)
         # Public data travel once, beside the plan.
         known, lean = plan.knowledge, without_function(plan.with_knowledge(PublicData()))
         type_ = pa.int64() if integral else pa.string()
-        job = Job(
-            lean, key, partitions, type_, known.prior, known.public_items, attendance=attendance
-        )
+        job = Job(lean, key, partitions, type_, known.prior, known.public_items, sample=sample)
         return Query(engine, rows, job, codec, portable(plan))
 
     @property

@@ -297,11 +297,11 @@ class Answer:
     ) -> tuple[Ids, State, dict[int, NDArray[np.int32]], NDArray[Any]]:
         """Items, their state after this round, which of them each sender holds, and the replies."""
         given: dict[int, NDArray[np.int64]] = {}
-        present: NDArray[np.bool_] | None = None
         if self.round_number == 0:
             items, state, routes, given = named_items(inbox.messages)
-            present = np.ones(len(items), bool)
+            state["present"] = np.ones(len(items), bool)
         else:
+            present = None
             items, state, routes = past_items(unpack(inbox.own))
             refuse_gaps({sender: r for sender, r in routes.items() if len(r)}, inbox.messages)
             for sender, message in inbox.messages.items():
@@ -314,13 +314,13 @@ class Answer:
                 given[sender] = numbers(data["weights"], np.int64)
                 present = np.zeros(len(items), bool) if present is None else present
                 present[routes[sender]] = True
+            if present is not None:
+                state["present"] = present
         weights = np.zeros(len(items), np.int64)
         for sender, values in given.items():
             # A route names an item once, so that this adds every weight.
             weights[routes[sender]] += values
-        state, replies = conversation.answer(
-            self.round_number, items, state, weights, present, self.job.key
-        )
+        state, replies = conversation.answer(self.round_number, items, state, weights, self.job.key)
         return items, state, routes, replies
 
 

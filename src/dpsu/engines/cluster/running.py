@@ -17,7 +17,7 @@ from dpsu.randomness.keys import Key
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsu.contributions.attendance import TakingPart
+    from dpsu.contributions.samples import Sample
 
 LARGEST_PARTITIONS = 1 << 16
 
@@ -44,7 +44,7 @@ class ClusterData(Protocol):
     def files(self) -> Iterable[str]:
         """Local files that the data are read from, as far as they are known."""
 
-    def of_users(self, some: TakingPart) -> ClusterData:
+    def of_users(self, some: Sample) -> ClusterData:
         """The same data, of some users; rows of others are dropped as they are read."""
 
     def query(self, plan: Plan, key: Key) -> engine.Query[Any]:

@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import ids_of_cells
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
+from dpsu.contributions.samples import Sample
 from dpsu.engines import local
 from dpsu.engines.cluster.messages import LOST, ROWS, Message, arrived, ids_of, pack, sent, unpack
 from dpsu.engines.estimates import histogram
@@ -59,7 +59,7 @@ class Job:
     prior: Prior | None = None
     public: PublicItems | None = None
     strict: bool = False
-    attendance: TakingPart | None = None
+    sample: Sample | None = None
 
     def partition_of(self, ids: Ids, what: str) -> NDArray[np.int64]:
         """The partition of each id, by a salted hash, so that nobody can fill one on purpose."""
@@ -124,9 +124,9 @@ def failure(engine: str, message: str, otherwise: str) -> DpsuError:
 class SendRows:
     """Send rows of (user, item) to the partitions of their users, each pair once.
 
-    Rows without a user or an item are dropped, and those of users who do not take part. Ids are
-    made canonical first: two spellings of one user must come to one partition. A struct of several
-    columns is one id, as on one machine.
+    Rows without a user or an item are dropped, and those of users who are not in the sample, if
+    there is one. Ids are made canonical first: two spellings of one user must come to one
+    partition. A struct of several columns is one id, as on one machine.
     """
 
     job: Job
@@ -161,9 +161,9 @@ class SendRows:
                     )
                 complete = pa.compute.and_(user.is_valid(), item.is_valid())
                 user, item = user.filter(complete), item.filter(complete)
-            if self.job.attendance is not None:
-                attending = self.job.attendance.rows_of(user, self.columns[0])
-                user, item = user.filter(attending), item.filter(attending)
+            if self.job.sample is not None:
+                sampled = self.job.sample.rows_of(user, self.columns[0])
+                user, item = user.filter(sampled), item.filter(sampled)
             users.append(user)
             items.append(item)
             rows += len(user)

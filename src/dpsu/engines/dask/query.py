@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.pairs import Tally
+from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query
 from dpsu.engines.cluster.losses import report_notes
@@ -36,7 +36,7 @@ class DaskData:
     frame: Any
     strict: bool
     partitions: int | None
-    attendance: TakingPart | None = None
+    sample: Sample | None = None
 
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
@@ -63,9 +63,9 @@ class DaskData:
                 found += map(str, expand([path])) if isinstance(path, str) else []
         return found
 
-    def of_users(self, some: TakingPart) -> DaskData:
+    def of_users(self, some: Sample) -> DaskData:
         """The same data, of some users."""
-        return replace(self, attendance=some)
+        return replace(self, sample=some)
 
     def query(self, plan: Plan, key: Key) -> Query[Parts]:
         """A release that has not run."""
@@ -79,7 +79,7 @@ class DaskData:
         partitions = self.partitions or min(MOST_PARTITIONS, max(1, len(parts)))
         here = DaskEngine(key.salt("bucket of item"), set())
         rows = Parts(reader.schema()[0], tasks)
-        return reader.query(here, rows, plan, key, partitions, self.attendance)
+        return reader.query(here, rows, plan, key, partitions, self.sample)
 
     def run(self, query: Query[Parts]) -> pa.Array:
         """Released items; warns of rows that are not complete."""

@@ -18,10 +18,10 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from dpsu.contributions.attendance import TakingPart
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.contributions.pairs import question_users
+from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.reading import Reader
@@ -177,7 +177,7 @@ def query(
     public: PublicItems | None = None,
     strict: bool = False,
     partitions: int | None = None,
-    attendance: TakingPart | None = None,
+    sample: Sample | None = None,
 ) -> Query[DataFrame]:
     """Prepare a release; the caller has refused plans that Spark cannot run."""
     keyed = rows_of(frame, plan, public)
@@ -187,7 +187,7 @@ def query(
         partitions = partitions_for(found, partitions)
     # Public data travel once, beside the plan.
     lean = without_function(plan.with_knowledge(PublicData()))
-    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, attendance)
+    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, sample)
     engine = SparkEngine(frame.sparkSession)
     return Query(engine, rows, job, keyed.codec, portable(plan), keyed.read)
 
@@ -240,7 +240,7 @@ class SparkData:
     frame: DataFrame
     strict: bool = False
     partitions: int | None = None
-    attendance: TakingPart | None = None
+    sample: Sample | None = None
 
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
@@ -256,16 +256,16 @@ class SparkData:
         """Files that the frame reads."""
         return files_of(self.frame)
 
-    def of_users(self, some: TakingPart) -> SparkData:
+    def of_users(self, some: Sample) -> SparkData:
         """The same data, of some users."""
-        return replace(self, attendance=some)
+        return replace(self, sample=some)
 
     def query(self, plan: Plan, key: Key) -> Query[DataFrame]:
         """A release that has not run."""
         known = plan.knowledge
         return query(
             self.frame, plan, key, prior=known.prior, public=known.public_items,
-            strict=self.strict, partitions=self.partitions, attendance=self.attendance,
+            strict=self.strict, partitions=self.partitions, sample=self.sample,
         )  # fmt: skip
 
     def run(self, query: Query[DataFrame]) -> pa.Array:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import flag, number, option, whole_number
@@ -23,10 +23,6 @@ from dpsu.plans.mechanisms.greedy import Greedy
 from dpsu.plans.mechanisms.policy import PolicyLaplace
 from dpsu.plans.mechanisms.sieve import Sieve
 from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy
-
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
 
 ONE_ITEM = 1.1
 FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.7, 20_000, 0.05
@@ -168,12 +164,12 @@ class Auto(Mechanism):
         made = choose(epsilon, hints, parallel=self.among == PARALLEL, fast=self.prefer == SPEED)
         return made if possible is None or made in possible else SIEVES[-1][1]
 
-    def designed(self, privacy: Privacy, item: Items | Tokens) -> tuple[Candidate, ...]:
+    def designed(self, privacy: Privacy) -> tuple[Candidate, ...]:
         """The mechanisms that may be chosen, but for those that the guarantee makes impossible."""
         found = []
         for each in PARALLEL_CANDIDATES if self.among == PARALLEL else CANDIDATES:
             try:
-                made = each.designed_for(privacy, item)
+                made = each.designed_for(privacy)
                 # With many ids per person only large caps are left, which suit short sets alone.
                 if not isinstance(each, Bits) or made.selection.choices[0] <= SMALL_CAP:
                     found.append(Candidate(each, made))
@@ -183,10 +179,10 @@ class Auto(Mechanism):
                     raise
         return tuple(found)
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Every candidate, for what the estimate leaves of the guarantee."""
         paid = self.budget * privacy.epsilon
-        made = self.designed(replace(privacy, epsilon=privacy.epsilon - paid), item)
+        made = self.designed(replace(privacy, epsilon=privacy.epsilon - paid))
         return Design(
             Choice(paid, made),
             None,

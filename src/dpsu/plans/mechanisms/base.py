@@ -122,12 +122,16 @@ class Mechanism(Typed, ABC):
         super().__init_subclass__()
 
     @abstractmethod
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Policy and curve, or rounds, that keep this guarantee, and the names of proofs."""
 
-    def designed_for(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def designed_for(self, privacy: Privacy) -> Design:
         """The design that keeps this guarantee for all ids of a person."""
-        return self.design(privacy if self.several_ids else for_each_id(privacy), item)
+        return self.design(privacy if self.several_ids else for_each_id(privacy))
+
+    def reading(self, item: Items | Tokens) -> Mechanism:
+        """The mechanism as it is for items of these columns; refuses what it cannot read."""
+        return self
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """What a report says of the design, besides noise, threshold and cutoff."""
@@ -307,15 +311,26 @@ class WithPrior(Mechanism):
         "user keeps or spends on.",
     )
 
-    def _bounding(self, most: int | None) -> dict[str, Any]:
-        """How the items of a user that count are chosen."""
-        if self.prior is None:
-            return {"bounded_by": "hash", "order": None}
-        if most is None:
+    def _one_shot(
+        self,
+        policy: Policy,
+        curve: ReleaseCurve,
+        most: int | None,
+        split: tuple[tuple[str, float], ...],
+        theorem: str,
+        cutoff: float | None = None,
+        max_users: int = MAX_USERS,
+    ) -> Design:
+        """Weights and coins; of the items of a user, a sample or those that the prior prefers."""
+        chosen, order = ("hash", None) if self.prior is None else ("order", "popular")
+        if self.prior is not None and most is None:
             raise ParameterError(
                 f"{self.name} makes use of {{prior}} only with {{max_items}}: it decides which "
                 "items a user keeps",
                 prior=...,
                 max_items=...,
             )
-        return {"bounded_by": "order", "order": "popular"}
+        return Design(
+            OneShot(policy, curve), most, chosen, cutoff, split, theorem, max_users=max_users,
+            order=order,
+        )  # fmt: skip

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import option
-from dpsu.plans.mechanisms.base import MAX_USERS, Design, Mechanism, items_per_user
+from dpsu.plans.mechanisms.base import Design, Mechanism, items_per_user
 from dpsu.privacy.guarantee import Privacy
 from dpsu.rounds.bits import PAID, SHARES, UNITS, USUAL_ROUNDS, design_bits
-
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +41,7 @@ class Bits(Mechanism):
                 rounds=self.rounds,
             )
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Rounds whose shares add up to one account of the guarantee."""
         bits, split = design_bits(
             privacy.epsilon,
@@ -54,7 +50,7 @@ class Bits(Mechanism):
             rounds=self.rounds,
             ids=privacy.ids_per_person,
         )
-        return Design(bits, None, "hash", None, tuple(split.items()), "bits", max_users=MAX_USERS)
+        return Design(bits, None, "hash", None, tuple(split.items()), "bits")
 
     def facts(self, design: Design) -> list[tuple[str, str]]:
         """The account, and every round with its share and soft cap."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     Design,
-    OneShot,
     Published,
     WithMinUsers,
     WithPrior,
@@ -27,10 +26,6 @@ from dpsu.privacy import calibration, joint, several_ids
 from dpsu.privacy.curves import Gaussian, Laplace, ReleaseCurve, TruncatedLaplace
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_counts
-
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +48,7 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
         if self.max_items is None:
             raise needs_max_items(self.name)
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Counts of sensitivity `max_items`, with a Laplace curve for it."""
         epsilon, delta, most = privacy.epsilon, privacy.delta, self.max_items
         assert most is not None
@@ -65,14 +60,7 @@ class CountLaplace(Published, WithMinUsers, WithPrior):
         else:
             sensitivity = float(privacy.ids_per_person * most)
             curve, theorem = TruncatedLaplace(epsilon, delta, sensitivity), "truncated-laplace"
-        return Design(
-            OneShot(Count(), curve),
-            most,
-            cutoff=None,
-            delta_split=all_delta_for_novel_items(delta),
-            theorem=theorem,
-            **self._bounding(most),
-        )
+        return self._one_shot(Count(), curve, most, all_delta_for_novel_items(delta), theorem)
 
     def people(self, design: Design, weight: float) -> str:
         """Everybody who holds an item counts."""
@@ -88,7 +76,7 @@ class CountGaussian(Published, WithMinUsers, WithPrior):
     name: ClassVar[str] = "count-gaussian"
     summary: ClassVar[str] = "one count per item and user, Gaussian noise"
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Counts of l2 sensitivity sqrt(max_items), with a Gaussian curve for it."""
         epsilon, delta, most = privacy.epsilon, privacy.delta, self.max_items
         ids = privacy.ids_per_person
@@ -108,15 +96,7 @@ class CountGaussian(Published, WithMinUsers, WithPrior):
             sigma, threshold = joint.joint_scale_and_threshold(epsilon, delta, weights)
             sigma, threshold = norm * sigma, norm * threshold
             split, theorem = together(delta), "gaussian-joint"
-        curve = Gaussian(sigma, threshold)
-        return Design(
-            OneShot(Count(), curve),
-            most,
-            cutoff=None,
-            delta_split=split,
-            theorem=theorem,
-            **self._bounding(most),
-        )
+        return self._one_shot(Count(), Gaussian(sigma, threshold), most, split, theorem)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Every novel item weighs exactly 1."""

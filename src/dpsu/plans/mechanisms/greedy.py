@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import number, option
@@ -28,10 +28,6 @@ from dpsu.policies import GreedyPolicy
 from dpsu.privacy import calibration
 from dpsu.privacy.curves import Laplace, Optimal, TruncatedLaplace
 from dpsu.privacy.guarantee import Privacy
-
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
 
 BY_REPEATS, POPULAR, SCARCE, BY_HASH = "repeats", "popular", "scarce", "hash"
 ORDERS = (BY_REPEATS, POPULAR, SCARCE, BY_HASH)
@@ -96,7 +92,7 @@ class Greedy(Published, WithCutoff, WithMinUsers, WithPrior):
         """The order in which a user spends."""
         return self.order or (BY_REPEATS if self.prior is None else POPULAR)
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Whole votes with the optimal curve, or fractions with a Laplace curve."""
         epsilon, delta = privacy.epsilon, privacy.delta
         curve: Laplace | TruncatedLaplace | Optimal

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 from dpsu.errors import ParameterError
 from dpsu.options import number, option
 from dpsu.plans.mechanisms.base import (
-    MAX_USERS,
     UNBOUNDED_FRACTION_BITS,
     Design,
     Mechanism,
@@ -87,8 +86,8 @@ class NGrams(Mechanism):
         checked = tuple(number("shares", share, 1e-6, 1e6) for share in given)
         object.__setattr__(self, "shares", checked)
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
-        """Gaussian noise on the tokens, and then on the public domain of each length."""
+    def reading(self, item: Items | Tokens) -> Mechanism:
+        """Texts, of which it makes n-grams itself."""
         if item.tokenizer is None:
             raise ParameterError(
                 "ngrams needs texts: name their column with item=dpsu.Tokens('column') (--text)"
@@ -103,6 +102,10 @@ class NGrams(Mechanism):
                 ngrams=...,
                 longest=...,
             )
+        return self
+
+    def design(self, privacy: Privacy) -> Design:
+        """Gaussian noise on the tokens, and then on the public domain of each length."""
         assert self.shares is not None
         design, split = design_ngrams(
             privacy.epsilon,
@@ -114,14 +117,7 @@ class NGrams(Mechanism):
             ids=privacy.ids_per_person,
         )
         return Design(
-            design,
-            self.max_items,
-            "order",
-            None,
-            tuple(split.items()),
-            "ngrams",
-            max_users=MAX_USERS,
-            order="repeats",
+            design, self.max_items, "order", None, tuple(split.items()), "ngrams", order="repeats"
         )
 
     def texts(self, item: Items | Tokens) -> TextSpec | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     MAX_USERS,
     Design,
-    OneShot,
     Published,
     WithMinUsers,
     WithPrior,
@@ -31,10 +30,6 @@ from dpsu.policies import L1Descent, L2Descent
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights
 
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
-
 # What all roundings of an l2 descent together may add to its sensitivity.
 ROUNDING_ALLOWANCE = 2.0**-20
 FEWEST_USERS = 1000
@@ -53,7 +48,7 @@ class PolicyLaplace(Published, WithCutoff, WithMinUsers, WithPrior):
     )
     parallel: ClassVar[bool] = False
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """An l1 descent, with a Laplace curve for it."""
         if self.as_published and self.shift:
             # Whoever fills an item makes others lift items above the minimum that it never held,
@@ -74,14 +69,8 @@ class PolicyLaplace(Published, WithCutoff, WithMinUsers, WithPrior):
         cutoff = self.full_at(curve.threshold, curve.scale, self.shift)
         bits = fraction_bits(cutoff)
         policy = L1Descent(math.floor(cutoff * 2**bits), bits, self.passes)
-        return Design(
-            OneShot(policy, curve),
-            self.max_items,
-            cutoff=cutoff,
-            delta_split=all_delta_for_novel_items(privacy.delta),
-            theorem=theorem,
-            **self._bounding(self.max_items),
-        )
+        split = all_delta_for_novel_items(privacy.delta)
+        return self._one_shot(policy, curve, self.max_items, split, theorem, cutoff)
 
     def people(self, design: Design, weight: float) -> str:
         """Users spread their weight."""
@@ -101,7 +90,7 @@ class PolicyGaussian(Published, WithCutoff, WithPrior):
     )
     parallel: ClassVar[bool] = False
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """An l2 descent, with a Gaussian curve for it."""
         most, scale = self.max_items, 1.0 + ROUNDING_ALLOWANCE
         # Nobody else raises a novel item, so in every pass none is farther from the cutoff: it gets
@@ -122,15 +111,7 @@ class PolicyGaussian(Published, WithCutoff, WithPrior):
                 passes=self.passes,
                 max_items=most,
             )
-        return Design(
-            OneShot(policy, curve),
-            most,
-            cutoff=cutoff,
-            delta_split=split,
-            theorem=theorem,
-            max_users=max_users,
-            **self._bounding(most),
-        )
+        return self._one_shot(policy, curve, most, split, theorem, cutoff, max_users)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t), and what rounding adds."""

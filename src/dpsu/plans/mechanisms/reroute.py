@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.options import number
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     Design,
-    OneShot,
     WithPrior,
     max_items,
     spread_over,
@@ -19,10 +18,6 @@ from dpsu.plans.mechanisms.one_shot import NOVEL_SLACK, WithCutoff, l2_curve
 from dpsu.policies import ReroutePolicy
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights
-
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
 
 # What all roundings together may add to the sensitivity, and the bits of weights: with both, some
 # millions of users.
@@ -41,7 +36,7 @@ class Reroute(WithCutoff, WithPrior):
         "each user spreads l2 norm 1, and full items give back what they do not need; parallel"
     )
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Two rounds of weights of l2 sensitivity 1, with a Gaussian curve for it."""
         most, scale, bits = self.max_items, 1.0 + REROUTE_ALLOWANCE, REROUTE_FRACTION_BITS
         lowest = (1.0 / math.sqrt(most) - NOVEL_SLACK) / scale
@@ -51,15 +46,8 @@ class Reroute(WithCutoff, WithPrior):
         cutoff = self.full_at(curve.threshold, curve.scale)
         number("cutoff", cutoff, 1.0, 2.0 ** (62 - bits))
         policy = ReroutePolicy(math.floor(cutoff * 2**bits), bits, most)
-        return Design(
-            OneShot(policy, curve),
-            most,
-            cutoff=cutoff,
-            delta_split=split,
-            theorem=theorem,
-            max_users=min(2 ** (62 - bits), math.floor(REROUTE_ALLOWANCE / policy.roundings())),
-            **self._bounding(most),
-        )
+        max_users = min(2 ** (62 - bits), math.floor(REROUTE_ALLOWANCE / policy.roundings()))
+        return self._one_shot(policy, curve, most, split, theorem, cutoff, max_users)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t), and what rounding adds."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsu.errors import ParameterError
 from dpsu.options import option
 from dpsu.plans.mechanisms.base import (
     LARGEST_MAX_ITEMS,
-    MAX_USERS,
     Design,
     Mechanism,
     max_items,
@@ -51,11 +50,15 @@ class Sieve(Mechanism):
         "items; parallel"
     )
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def reading(self, item: Items | Tokens) -> Mechanism:
+        """Of n-grams more count than of other items, where nothing else was said."""
+        if self.max_items is None and item.longest > 1:
+            return replace(self, max_items=USUAL_NGRAMS)
+        return self
+
+    def design(self, privacy: Privacy) -> Design:
         """Rounds of scouting and of deciding, with a boundary for novel items."""
-        most = self.max_items
-        if most is None:
-            most = USUAL_NGRAMS if item.longest > 1 else USUAL_ITEMS
+        most = USUAL_ITEMS if self.max_items is None else self.max_items
         scouted = max(SCOUTED, most) if self.scout_items is None else self.scout_items
         if 0 < scouted < most:
             raise ParameterError(
@@ -72,15 +75,7 @@ class Sieve(Mechanism):
             scout_items=scouted,
             ids=privacy.ids_per_person,
         )
-        return Design(
-            sieve,
-            most,
-            "hash",
-            None,
-            tuple(split.items()),
-            "sieve",
-            max_users=MAX_USERS,
-        )
+        return Design(sieve, most, "hash", None, tuple(split.items()), "sieve")
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """All rounds as one with norm 1, and the delta that novel items of the largest users have.

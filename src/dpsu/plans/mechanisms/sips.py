@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
@@ -16,10 +16,6 @@ from dpsu.plans.mechanisms.base import (
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_rounds
 from dpsu.rounds.sips import design_sips
-
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +30,7 @@ class Sips(Published):
         "weighted-gaussian in rounds, each on what is left (Swanberg et al.); parallel"
     )
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Rounds whose budgets add up to the guarantee."""
         sips, split = design_sips(
             privacy.epsilon,
@@ -45,14 +41,7 @@ class Sips(Published):
             published=self.as_published,
             ids=privacy.ids_per_person,
         )
-        return Design(
-            sips,
-            self.max_items,
-            "hash",
-            None,
-            tuple(split.items()),
-            "sips",
-        )
+        return Design(sips, self.max_items, "hash", None, tuple(split.items()), "sips")
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """All rounds as one, and the delta that novel items have."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpsu.plans.mechanisms.base import (
     DEFAULT_MAX_ITEMS,
     UNBOUNDED_FRACTION_BITS,
     Design,
-    OneShot,
     Published,
     WithMinUsers,
     WithPrior,
@@ -27,10 +26,6 @@ from dpsu.policies import Weighted
 from dpsu.privacy.guarantee import Privacy
 from dpsu.privacy.shifts import Shift, shift_of_weights
 
-if TYPE_CHECKING:
-    from dpsu.inputs.columns import Items
-    from dpsu.inputs.tokens import Tokens
-
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedLaplace(Published, WithMinUsers, WithPrior):
@@ -41,19 +36,14 @@ class WeightedLaplace(Published, WithMinUsers, WithPrior):
     name: ClassVar[str] = "weighted-laplace"
     summary: ClassVar[str] = "each user spreads weight 1 over its items, Laplace noise"
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Weights of l1 sensitivity 1, with a Laplace curve for it."""
         curve, theorem = l1_curve(
             privacy, self.max_items, as_published=self.as_published, name=self.name, slack=0.0
         )
-        return Design(
-            OneShot(Weighted(1, UNBOUNDED_FRACTION_BITS), curve),
-            self.max_items,
-            cutoff=None,
-            delta_split=all_delta_for_novel_items(privacy.delta),
-            theorem=theorem,
-            **self._bounding(self.max_items),
-        )
+        policy = Weighted(1, UNBOUNDED_FRACTION_BITS)
+        split = all_delta_for_novel_items(privacy.delta)
+        return self._one_shot(policy, curve, self.max_items, split, theorem)
 
     def people(self, design: Design, weight: float) -> str:
         """Users spread their weight."""
@@ -71,21 +61,15 @@ class WeightedGaussian(Published, WithMinUsers, WithPrior):
         "each user spreads l2 norm 1 over its items, Gaussian noise; order-free"
     )
 
-    def design(self, privacy: Privacy, item: Items | Tokens) -> Design:
+    def design(self, privacy: Privacy) -> Design:
         """Weights of l2 sensitivity 1, with a Gaussian curve for it."""
         most = self.max_items
         lowest = 1.0 / math.sqrt(most) - NOVEL_SLACK
         curve, split, theorem = l2_curve(
             privacy, most, max(0.0, lowest), apart=self.as_published or self.shift > 0
         )
-        return Design(
-            OneShot(Weighted(2, UNBOUNDED_FRACTION_BITS), curve),
-            most,
-            cutoff=None,
-            delta_split=split,
-            theorem=theorem,
-            **self._bounding(most),
-        )
+        policy = Weighted(2, UNBOUNDED_FRACTION_BITS)
+        return self._one_shot(policy, curve, most, split, theorem)
 
     def as_gaussian(self, design: Design, ids: int) -> Shift | None:
         """Of t novel items each weighs at most 1 / sqrt(t)."""

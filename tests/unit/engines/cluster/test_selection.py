@@ -13,7 +13,7 @@ import pytest
 
 import dpsu
 import dpsu.dask
-from dpsu.contributions.attendance import Sample
+from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster.running import Cluster
 from dpsu.ledger.spending import Spending
 from dpsu.privacy.guarantee import Privacy
@@ -76,7 +76,7 @@ class Watched:
         run = Cluster.run
 
         def watched(cluster: Any, key: Key) -> Any:
-            self.runs.append((cluster._plan, cluster._data.attendance, key.secret))
+            self.runs.append((cluster._plan, cluster._data.sample, key.secret))
             return run(cluster, key)
 
         monkeypatch.setattr(Cluster, "run", watched)

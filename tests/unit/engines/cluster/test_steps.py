@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
+from dpsu.contributions.samples import Sample
 from dpsu.engines import local
 from dpsu.engines.cluster import engine
 from dpsu.engines.cluster.conversations import conversation_of
@@ -89,7 +89,7 @@ def test_steps_release_what_the_local_engine_releases(
     [("weighted-laplace", {}), ("sieve", {"rounds": 4}), ("bits", {"rounds": 1})],
     ids=str,
 )
-def test_steps_drop_the_rows_of_users_who_do_not_take_part(
+def test_steps_drop_the_rows_of_users_who_are_not_in_the_sample(
     mechanism: str, options: dict[str, Any]
 ) -> None:
     rng, cut = np.random.default_rng(6), random.Random(6)
@@ -98,18 +98,16 @@ def test_steps_drop_the_rows_of_users_who_do_not_take_part(
         table = clusters.random_table(rng, kind, 900)
         job = job_of(seed, table, 3, mechanism=mechanism, **options)
         everybody = clusters.released(table, job, cut)
-        for period in (1, 2, 3):
-            attendance = Attendance(period, 3, 1, 12345)
-            source = Source(table, Users("user"), Items("item"), attendance=attendance)
-            _, expected = local.select_items(
-                job.plan, source.pairs(job.key, with_repeats=False), job.key
-            )
-            there = clusters.released(table, replace(job, attendance=attendance), cut)
+        pairs = Source(table, Users("user"), Items("item")).pairs(job.key, with_repeats=False)
+        for sample in (Sample(0.4, 12345), Sample(0.4, 12345, others=True)):
+            part = pairs.of_users(sample.among(pairs.users))
+            _, expected = local.select_items(job.plan, part, job.key)
+            there = clusters.released(table, replace(job, sample=sample), cut)
             assert there == expected.to_pylist()
             found += len(there)
             fewer += len(there) < len(everybody)
     assert found > 20
-    assert fewer > 6
+    assert fewer > 3
 
 
 def test_counts_of_steps_are_those_of_the_local_engine() -> None:
@@ -197,8 +195,8 @@ def test_classes_of_users_travel_and_stay(scouting: int) -> None:
         classes = {to: own["classes"].to_pylist() for to, own in kept.items()}
         sizes = {to: own["sizes"].to_pylist() for to, own in kept.items()}
         if round_number == 0:
-            of = easy.account.class_of
-            first = {to: [of(size) for size in sizes[to]] for to in sizes}
+            of = easy.account.sizes()
+            first = {to: sieve_probes.classes_of(of, sizes[to]).tolist() for to in sizes}
             assert {0, 5} <= {each for part in first.values() for each in part}
         assert classes == {to: first[to] for to in classes}
         emptied += sum(size == 0 for part in sizes.values() for size in part)

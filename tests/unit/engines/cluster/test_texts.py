@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.contributions.attendance import Attendance
 from dpsu.contributions.ids import Ids
+from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster.losses import reasons
 from dpsu.engines.cluster.messages import LOST, ROWS, arrived, unpack
 from dpsu.engines.cluster.steps import Guarded, Job
@@ -186,20 +186,20 @@ def test_a_function_that_fails_tells_nothing_of_the_text() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["weighted-laplace", "ngrams"])
-def test_texts_of_users_who_do_not_take_part_are_not_even_told_of(mechanism: str) -> None:
+def test_texts_of_users_who_are_not_in_the_sample_are_not_even_told_of(mechanism: str) -> None:
     plan = dpsu.plan(item=dpsu.Tokens("body"), mechanism=mechanism, **BUDGET)
     users = [f"user {number}" for number in range(40)]
     table = pa.table({"user": users * 2, "body": ["one two"] * 40 + [None] * 40})
     seen: list[str] = []
-    for period in (1, 2):
-        attendance = Attendance(period, 2, 1, 7)
-        told = attendance.among(Ids(pa.array(users, pa.large_string())))
+    for others in (False, True):
+        sample = Sample(0.5, 7, others)
+        told = sample.among(Ids(pa.array(users, pa.large_string())))
         expected = [user for user, yes in zip(users, told, strict=True) if yes]
-        job = replace(job_of(plan, 1), attendance=attendance)
+        job = replace(job_of(plan, 1), sample=sample)
         rows = [m for m in messages_of(table, job) if m.kind == ROWS]
         found = [user for message in rows for user in unpack(message.data)["users"].to_pylist()]
         assert sorted(found) == sorted(expected)
         seen += found
-        others = table.filter(pa.array(~np.tile(told, 2)))
-        assert messages_of(others, job) == []
+        outside = table.filter(pa.array(~np.tile(told, 2)))
+        assert messages_of(outside, job) == []
     assert sorted(seen) == sorted(users)
