@@ -23,6 +23,7 @@ import pytest
 
 import dpsu
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import CALIBRATED, limited
 
 MARK = "Zzmarker"
@@ -120,7 +121,7 @@ def test_a_number_is_found_by_itself_and_not_inside_a_hash() -> None:
     assert not says(f"0.{NUMBER}", NUMBER)
 
 
-@pytest.mark.parametrize(("mechanism", "calibration"), CALIBRATED)
+@every(("mechanism", "calibration"), CALIBRATED)
 def test_releases_say_nothing_unreleased(mechanism: str, calibration: str, witness: Any) -> None:
     options: dict[str, Any] = {"mechanism": mechanism, "calibration": calibration}
     if mechanism == "greedy":
@@ -137,8 +138,8 @@ def test_releases_say_nothing_unreleased(mechanism: str, calibration: str, witne
     assert_clean("".join(map(str, result.items)))
 
 
-@pytest.mark.parametrize("form", broken_forms())
-@pytest.mark.parametrize("strict", [False, True])
+@every("form", broken_forms())
+@every("strict", [False, True])
 def test_errors_and_warnings_say_nothing(form: str, strict: bool, witness: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -167,7 +168,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@every("name", FILES)
 def test_commands_say_nothing(name: str, tmp_path: Path) -> None:
     path = tmp_path / "in" / name
     path.parent.mkdir()
@@ -240,8 +241,8 @@ def test_a_quote_that_never_closes_is_found_at_once(tmp_path: Path) -> None:
     assert_clean(chain(caught.value))
 
 
-@pytest.mark.parametrize("call", ["release", "ngrams", "sklearn"])
-@pytest.mark.parametrize("strict", [False, True])
+@every("call", ["release", "ngrams", "sklearn"])
+@every("strict", [False, True])
 def test_texts_say_nothing_unreleased(call: str, strict: bool, witness: Any) -> None:
     users = [f"{MARK}-user-{u}" for u in range(NUMBER)]
     texts: list[str | None] = [f"common words and {MARK}{u}" for u in range(NUMBER - 2)]

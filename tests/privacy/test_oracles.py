@@ -10,11 +10,12 @@ import pytest
 import dpsu
 from dpsu.privacy import calibration
 from dpsu.privacy.curves import Gaussian, Optimal
+from tests.support.cases import every
 
 SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.1, 1e-9)]
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_gaussian_scale_by_dp_accounting(epsilon: float, delta: float) -> None:
     from dp_accounting import get_sigma_gaussian
 
@@ -22,7 +23,7 @@ def test_gaussian_scale_by_dp_accounting(epsilon: float, delta: float) -> None:
     assert calibration.gaussian_scale(epsilon, delta) == pytest.approx(theirs, rel=1e-3)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_gaussian_scale_by_privacy_loss_distribution(epsilon: float, delta: float) -> None:
     from dp_accounting.pld import privacy_loss_distribution
 
@@ -37,7 +38,7 @@ def test_gaussian_scale_by_privacy_loss_distribution(epsilon: float, delta: floa
     assert less.get_delta_for_epsilon(epsilon) > 1.05 * delta
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS[:3])
+@every(("epsilon", "delta"), SETTINGS[:3])
 def test_truncated_laplace_by_opendp(epsilon: float, delta: float) -> None:
     """OpenDP's thresholded Laplace for one item per user: its threshold matches the published one."""
     import opendp.prelude as dp
@@ -54,7 +55,7 @@ def test_truncated_laplace_by_opendp(epsilon: float, delta: float) -> None:
     assert found_delta == pytest.approx(delta, rel=1e-3)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS[:3])
+@every(("epsilon", "delta"), SETTINGS[:3])
 def test_gaussian_threshold_by_opendp(epsilon: float, delta: float) -> None:
     import opendp.prelude as dp
 

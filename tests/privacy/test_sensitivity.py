@@ -20,6 +20,7 @@ from dpsu.plans.counts import FRACTION_BITS, design_counts
 from dpsu.policies import Count, GreedyPolicy, L1Descent, L2Descent, Policy, ReroutePolicy, Weighted
 from dpsu.randomness.keys import Key
 from tests.support import flat, sieve_probes
+from tests.support.cases import every
 from tests.support.databases import Users, contributions, policy_weights, random_users, weights_of
 
 ITEMS = 7
@@ -58,7 +59,7 @@ def l1_policies() -> list[tuple[Policy, int]]:
     return listed
 
 
-@pytest.mark.parametrize("policy_and_budget", l1_policies(), ids=lambda p: str(p[0]))
+@every("policy_and_budget", l1_policies())
 def test_l1_policies_exactly(policy_and_budget: tuple[Policy, int]) -> None:
     policy, budget = policy_and_budget
     for pair in neighbors(4000, 12):
@@ -67,7 +68,7 @@ def test_l1_policies_exactly(policy_and_budget: tuple[Policy, int]) -> None:
         assert (more - less).sum() <= budget
 
 
-@pytest.mark.parametrize("votes", [1, 2, 3, 4])
+@every("votes", [1, 2, 3, 4])
 def test_votes_differ_by_one_unit_on_one_item(votes: int) -> None:
     policy = GreedyPolicy(votes, 0, 1)
     for pair in neighbors(8000, 16):
@@ -86,8 +87,8 @@ def test_count_and_weighted_l2() -> None:
         assert sum(int(m) ** 2 for m in moved) <= 1 << 40
 
 
-@pytest.mark.parametrize("passes", [1, 2, 3])
-@pytest.mark.parametrize("bits", [8, 48])
+@every("passes", [1, 2, 3])
+@every("bits", [8, 48])
 def test_l2_descent_up_to_its_stated_rounding(passes: int, bits: int) -> None:
     for cutoff in (1.0, 1.9, 3.3):
         policy = L2Descent(int(cutoff * 2**bits), bits, passes)
@@ -100,7 +101,7 @@ def test_l2_descent_up_to_its_stated_rounding(passes: int, bits: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bits", [8, 39])
+@every("bits", [8, 39])
 def test_reroute_up_to_its_stated_rounding(bits: int) -> None:
     """With 1/d instead of 1/(2d) of what comes back, the same cases exceed the bound."""
     rng = np.random.default_rng(bits)
@@ -165,7 +166,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@every("options", OPTIONS)
 def test_whole_engine_under_one_key(options: dict[str, object]) -> None:
     """Orders, sampling and interning included: this is where a stray dependence would show."""
     plan = flat.plan(epsilon=1, delta=1e-5, **options)
@@ -189,7 +190,7 @@ def test_whole_engine_under_one_key(options: dict[str, object]) -> None:
         assert sum(more.values()) - sum(less.values()) <= budget
 
 
-@pytest.mark.parametrize("mechanism", ["count-gaussian", "weighted-gaussian", "policy-gaussian"])
+@every("mechanism", ["count-gaussian", "weighted-gaussian", "policy-gaussian"])
 def test_whole_engine_in_l2(mechanism: str) -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.mechanism(mechanism, max_items=3))
     rng = np.random.default_rng(6)
@@ -219,8 +220,8 @@ BOUNDED: list[dict[str, Any]] = [
 ] + [{"mechanism": "greedy", "cutoff": 1, "max_items": 3}]  # fmt: skip
 
 
-@pytest.mark.parametrize("prior", [None, {"i1": 9, "i3": 4, "i5": 2, "i7": 1}], ids=str)
-@pytest.mark.parametrize("options", BOUNDED, ids=str)
+@every("prior", [None, {"i1": 9, "i3": 4, "i5": 2, "i7": 1}])
+@every("options", BOUNDED)
 def test_no_user_keeps_more_items_than_it_may(
     options: dict[str, Any], prior: dict[str, int] | None
 ) -> None:
