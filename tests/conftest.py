@@ -1,19 +1,24 @@
-"""Spark tests run where Java is, and not where somebody does not want them.
+"""No test depends on luck, and Spark tests run where Java is and they are wanted.
 
 All tests of a process share one Spark session, with an event log and a folder of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from dpsu.engines.spark.session import NO_JAVA, has_java
+from dpsu.randomness.keys import KEY_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +31,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reason = NO_JAVA
     for item in marked if reason else []:
         item.add_marker(pytest.mark.skip(reason=reason))
+
+
+hypothesis.settings.register_profile("alike", derandomize=True)
+hypothesis.settings.load_profile("alike")
+
+
+@pytest.fixture(autouse=True)
+def _no_luck(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that are fresh in every release, and the same whenever this test runs.
+
+    Commands in processes of their own draw from the operating system all the same.
+    """
+    drawn, from_os = itertools.count(), secrets.token_bytes
+
+    def token_bytes(size: int | None = None) -> bytes:
+        if size != KEY_BYTES:  # the name of a file
+            return from_os(size)
+        return hashlib.sha256(f"{request.node.nodeid} {next(drawn)}".encode()).digest()
+
+    monkeypatch.setattr(secrets, "token_bytes", token_bytes)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ import pytest
 
 import dpsu
 from dpsu.plans.mechanisms import MECHANISMS
+from tests.support.cases import every
 from tests.support.databases import OF_PAIRS
 
 PEOPLE = 300
@@ -92,7 +93,7 @@ def _no_warnings() -> Any:
         yield
 
 
-@pytest.mark.parametrize("form", TYPED)
+@every("form", TYPED)
 def test_values_of_typed_columns_have_their_types(form: str, tmp_path: Path) -> None:
     domains = dpsu.domains(TYPED[form](tmp_path), **NAMED, **SURE)
     assert domains == {
@@ -101,7 +102,7 @@ def test_values_of_typed_columns_have_their_types(form: str, tmp_path: Path) -> 
     assert domains.levels == {("country", "size"): {"de": (0, 1, 2), "fr": (0, 1, 2)}}
 
 
-@pytest.mark.parametrize("form", UNTYPED)
+@every("form", UNTYPED)
 def test_values_without_types_are_texts_or_what_was_declared(form: str, tmp_path: Path) -> None:
     data = UNTYPED[form](tmp_path)
     assert dpsu.domains(data, **NAMED, **SURE)["size"] == ("0", "1", "2")
@@ -118,7 +119,7 @@ def test_a_database_of_another_kind_is_read_by_its_frame(tmp_path: Path) -> None
     assert dpsu.domains(frame, **NAMED, **SURE)["size"] == (0, 1, 2)
 
 
-@pytest.mark.parametrize("name", OF_PAIRS)
+@every("name", OF_PAIRS)
 def test_it_is_the_release_of_pairs_of_columns_and_values(name: str) -> None:
     """One release like any other: the same key lets the same items out, written down by hand."""
     columns = ["sex", "size", "job"]
@@ -151,13 +152,13 @@ def test_it_is_the_release_of_pairs_of_columns_and_values(name: str) -> None:
     assert 0 < len(found) < len({item for _, item in pairs})
 
 
-@pytest.mark.parametrize("form", ["Arrow", "Parquet", "pandas", "Polars", "CSV", "DuckDB query"])
+@every("form", ["Arrow", "Parquet", "pandas", "Polars", "CSV", "DuckDB query"])
 def test_an_unknown_column_is_refused_before_it_is_charged(form: str, tmp_path: Path) -> None:
     data = (TYPED | UNTYPED)[form](tmp_path)
     _refused(data, ["sex", "jop"], "there is no column 'jop'", tmp_path)
 
 
-@pytest.mark.parametrize("form", ["Arrow", "pandas", "Polars"])
+@every("form", ["Arrow", "pandas", "Polars"])
 def test_floats_are_refused_before_they_are_charged(form: str, tmp_path: Path) -> None:
     heights = [1.5] * len(ROWS)
     data = table().append_column("height", [heights])

@@ -26,6 +26,7 @@ import dpsu
 from dpsu.contributions.pairs import Tally
 from dpsu.inputs import delimited
 from tests.support import flat
+from tests.support.cases import every
 
 MARK = "Geheimnis"
 SURE: dict[str, Any] = {
@@ -99,8 +100,8 @@ def check_dropped(data: Any, expected: tuple[Any, ...] = EXPECTED, **options: An
     return said
 
 
-@pytest.mark.parametrize("form", UNTYPED)
-@pytest.mark.parametrize("cell", [*CELLS, *PYTHON_CELLS])
+@every("form", UNTYPED)
+@every("cell", [*CELLS, *PYTHON_CELLS])
 def test_a_cell_of_another_kind_is_dropped(form: str, cell: str, tmp_path: Path) -> None:
     if form == "jsonl" and (cell in PYTHON_CELLS or cell in ("huge",)):
         pytest.skip("JSON has no such cells")
@@ -115,13 +116,13 @@ def test_a_cell_of_another_kind_is_dropped(form: str, cell: str, tmp_path: Path)
     assert MARK not in str(caught.value)
 
 
-@pytest.mark.parametrize("form", [form for form in UNTYPED if form != "lists"])
+@every("form", [form for form in UNTYPED if form != "lists"])
 def test_a_user_of_another_kind_is_dropped(form: str, tmp_path: Path) -> None:
     for bad in (2.5, 1e300):
         check_dropped(UNTYPED[form]([*GOOD, (bad, MARK)], tmp_path))
 
 
-@pytest.mark.parametrize("form", UNTYPED)
+@every("form", UNTYPED)
 def test_integers_of_untyped_input_are_text_unless_declared(form: str, tmp_path: Path) -> None:
     huge = [("u0", 2**63), ("u1", 5)]
     rows = [(u, 7 if i == "7" else i) for u, i in GOOD]
@@ -132,8 +133,8 @@ def test_integers_of_untyped_input_are_text_unless_declared(form: str, tmp_path:
     assert "are not integers of 64 bits" in said
 
 
-@pytest.mark.parametrize("form", UNTYPED)
-@pytest.mark.parametrize("declared", [None, "text", "integer"])
+@every("form", UNTYPED)
+@every("declared", [None, "text", "integer"])
 def test_the_type_does_not_depend_on_one_user(
     form: str, declared: str | None, tmp_path: Path
 ) -> None:
@@ -150,7 +151,7 @@ def invalid(cells: list[bytes | None], type_: pa.DataType) -> pa.Array:
     return pa.array(cells, pa.binary()).cast(pa.large_binary()).view(pa.large_string()).cast(type_)
 
 
-@pytest.mark.parametrize("form", ["arrow", "dictionary", "parquet", "binary", "csv", "jsonl"])
+@every("form", ["arrow", "dictionary", "parquet", "binary", "csv", "jsonl"])
 def test_bytes_that_are_not_utf8(form: str, tmp_path: Path) -> None:
     users = [u for u, _ in GOOD] + ["u0"]
     cells = [i.encode() for _, i in GOOD] + ["Geheimnis ü".encode("cp1252")]
@@ -176,9 +177,9 @@ def test_bytes_that_are_not_utf8(form: str, tmp_path: Path) -> None:
     assert "not valid UTF-8" in said or "neither valid text" in said
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv"])
-@pytest.mark.parametrize("row", ["u0", f"u0,{MARK},1", f"{MARK},", f",{MARK}"])
-@pytest.mark.parametrize("last", [True, False])
+@every("suffix", ["csv", "tsv"])
+@every("row", ["u0", f"u0,{MARK},1", f"{MARK},", f",{MARK}"])
+@every("last", [True, False])
 def test_rows_of_csv_that_are_none(suffix: str, row: str, last: bool, tmp_path: Path) -> None:
     lines = [f"{u},{i}" for u, i in GOOD]
     lines.insert(len(lines) if last else 3, row)
@@ -192,8 +193,8 @@ def test_rows_of_csv_that_are_none(suffix: str, row: str, last: bool, tmp_path: 
         flat.release(path, strict=True, **SURE)
 
 
-@pytest.mark.parametrize("row", [f'"{MARK},u0', f'u0,"{MARK}', f'u0,"{MARK}""'])
-@pytest.mark.parametrize("longest", [256, 1 << 23])
+@every("row", [f'"{MARK},u0', f'u0,"{MARK}', f'u0,"{MARK}""'])
+@every("longest", [256, 1 << 23])
 def test_rows_behind_a_quote_that_never_closes_are_told_and_not_guessed(
     row: str, longest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +209,7 @@ def test_rows_behind_a_quote_that_never_closes_are_told_and_not_guessed(
         flat.release(path, strict=True, **SURE)
 
 
-@pytest.mark.parametrize("closed", [True, False])
+@every("closed", [True, False])
 def test_nobody_writes_rows_of_others_inside_a_long_cell(
     closed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,9 +226,7 @@ def test_nobody_writes_rows_of_others_inside_a_long_cell(
     assert ("never closes" in said) != closed
 
 
-@pytest.mark.parametrize(
-    "line", ["[1]", "5", MARK, f'{{"user": "{MARK}"', '{"user": [1], "item": 2}', "{}", "null"]
-)
+@every("line", ["[1]", "5", MARK, f'{{"user": "{MARK}"', '{"user": [1], "item": 2}', "{}", "null"])
 def test_lines_of_json_that_are_none(line: str, tmp_path: Path) -> None:
     path = jsonl(GOOD, tmp_path)
     path.write_text(line + "\n" + path.read_text("utf-8") + "\n\n", encoding="utf-8")
@@ -258,7 +257,7 @@ def test_lines_of_json_are_taken_one_by_one_as_in_blocks(tmp_path: Path) -> None
     assert kept[0] == kept[1] == ["c", "d", "tab\there", "0", "\0"]
 
 
-@pytest.mark.parametrize("block", [1, 7, 64, 1 << 20])
+@every("block", [1, 7, 64, 1 << 20])
 def test_rows_of_csv_do_not_depend_on_blocks(
     block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,7 +303,7 @@ def test_long_rows_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest.Mon
 FLOATS = pa.table({"user": [float(u % 400) for u in range(800)], "item": [7.0] * 799 + [math.nan]})
 
 
-@pytest.mark.parametrize("form", ["arrow", "pandas", "polars", "parquet", "duckdb"])
+@every("form", ["arrow", "pandas", "polars", "parquet", "duckdb"])
 def test_floats_need_a_declaration(form: str, tmp_path: Path) -> None:
     pyarrow.parquet.write_table(FLOATS, tmp_path / "x.parquet")
     data: Any = {
@@ -322,7 +321,7 @@ def test_floats_need_a_declaration(form: str, tmp_path: Path) -> None:
     assert "not whole numbers" in said
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "number"),
     [
         ("0", 0), ("7", 7), ("-7", -7), ("9223372036854775807", 2**63 - 1),
@@ -373,7 +372,7 @@ SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@every("shape", SHAPES)
 def test_shapes_that_would_publish_users_are_refused(shape: str) -> None:
     data, options, words = SHAPES[shape]
     with pytest.raises((dpsu.ParameterError, dpsu.DataError), match=words) as caught:
@@ -416,7 +415,7 @@ FAILING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAILING)
+@every("name", FAILING)
 def test_schemas_are_refused_before_a_ledger_is_charged(name: str, tmp_path: Path) -> None:
     data, words = failing_frames(tmp_path)[name]
     ledger = tmp_path / "ledger.db"
@@ -441,7 +440,7 @@ def test_listed_users_have_ids_of_their_own_whatever_is_declared() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("terminal", [False, True])
+@every("terminal", [False, True])
 def test_a_slow_query_prints_nothing_but_items(terminal: bool, tmp_path: Path) -> None:
     """DuckDB has a bar of its own for queries that take more than two seconds."""
     file = tmp_path / "rows.db"

@@ -16,6 +16,7 @@ import pytest
 
 import dpsu
 from dpsu.contributions.cells import text_of
+from tests.support.cases import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 SURE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "weighted-gaussian"}
@@ -67,13 +68,12 @@ class Zone(datetime.tzinfo):
         return None
 
 
-@pytest.mark.parametrize(
+@every(
     "cell",
     [
         pd.Timestamp(np.datetime64("20000-01-01", "s")), pd.Timestamp(np.datetime64("-0001", "s")),
         datetime.datetime(2024, 1, 1, tzinfo=Zone()),
     ],
-    ids=["far", "before", "failing"],
 )  # fmt: skip
 def test_one_object_does_not_stop_the_run(cell: Any) -> None:
     users: dict[str, list[Any]] = {f"p{n}": ["bread"] for n in range(N)}
@@ -101,7 +101,7 @@ def test_a_struct_of_one_field_is_that_field() -> None:
     assert released(pa.array([{"a": "x"}] * N)).items == ("x",)
 
 
-@pytest.mark.parametrize(
+@every(
     ("type_", "value", "made"),
     [
         (pa.decimal32(7, 2), "1200.5", pa.decimal128(7, 2)),
@@ -109,7 +109,6 @@ def test_a_struct_of_one_field_is_that_field() -> None:
         (pa.decimal128(10, -2), "1200", pa.decimal128(12, 0)),
         (pa.decimal128(38, -20), "12e20", pa.decimal256(58, 0)),
     ],
-    ids=str,
 )
 def test_decimals_of_all_widths_and_scales(type_: Any, value: str, made: Any) -> None:
     items = pa.array([decimal.Decimal(value)] * N, type_)
@@ -146,7 +145,7 @@ def test_days_do_not_wrap() -> None:
     assert found.items == (datetime.date(1970, 1, 6),)
 
 
-@pytest.mark.parametrize("cell", ["'12:00:00+01'::timetz", "1::uhugeint", "'0101'::bit"])
+@every("cell", ["'12:00:00+01'::timetz", "1::uhugeint", "'0101'::bit"])
 def test_types_that_arrow_hides_are_refused(cell: str, tmp_path: Path) -> None:
     query = f'select 1 as "user", {cell} as item'
     duckdb.connect(tmp_path / "shop.db").close()

@@ -19,6 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
+from tests.support.cases import every
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 SURE: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "weighted-gaussian"}
@@ -91,7 +92,7 @@ def _no_warnings() -> Any:
         yield
 
 
-@pytest.mark.parametrize("form", TYPED)
+@every("form", TYPED)
 def test_keys_of_typed_columns_come_back_with_their_types(form: str, tmp_path: Path) -> None:
     released = dpsu.release(TYPED[form](tmp_path), **KEYS, **SURE)
     assert released.items == ITEMS
@@ -100,7 +101,7 @@ def test_keys_of_typed_columns_come_back_with_their_types(form: str, tmp_path: P
     assert ITEMS[0] in released
 
 
-@pytest.mark.parametrize("form", UNTYPED)
+@every("form", UNTYPED)
 def test_keys_without_types_are_texts(form: str, tmp_path: Path) -> None:
     released = dpsu.release(UNTYPED[form](tmp_path), **KEYS, **SURE)
     assert released.items == tuple((country, str(day)) for country, day in ITEMS)
@@ -220,8 +221,8 @@ ALL: dict[str, tuple[pa.Array, list[Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("form", ["arrow", "parquet", "dictionary"])
+@every("kind", ALL)
+@every("form", ["arrow", "parquet", "dictionary"])
 def test_a_column_of_any_type_is_items_and_users(kind: str, form: str, tmp_path: Path) -> None:
     cells, expected, text = ALL[kind]
     rows = pa.array([row % 2 for row in range(2 * USERS)])
@@ -255,7 +256,7 @@ def test_a_column_of_any_type_is_items_and_users(kind: str, form: str, tmp_path:
         assert not dpsu.release(data, user="item", item="user", **SURE).items
 
 
-@pytest.mark.parametrize("kind", ALL)
+@every("kind", ALL)
 def test_no_rows_have_the_types_of_their_schema(kind: str) -> None:
     cells, _, _ = ALL[kind]
     data = pa.table({"user": pa.nulls(0, pa.int64()), "item": cells[:0], "other": cells[:0]})
@@ -306,7 +307,7 @@ LISTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", LISTS)
+@every("kind", LISTS)
 def test_lists_are_one_item_each(kind: str, tmp_path: Path) -> None:
     held = [["a", "b"] if row % 2 else ["c", "a"] for row in range(2 * USERS)]
     users = [f"u{row // 2}" for row in range(2 * USERS)]
@@ -378,7 +379,7 @@ def test_json_has_lists_too(tmp_path: Path) -> None:
         assert dpsu.release(path, **SURE).items == ("7", "a", "b", "true")
 
 
-@pytest.mark.parametrize("form", ["tuples", "table", "text table", "csv"])
+@every("form", ["tuples", "table", "text table", "csv"])
 def test_public_items_and_priors_have_the_same_columns(form: str, tmp_path: Path) -> None:
     known = [("known\t", DAY), ("fr\\a\t", DAY)]
     frame = pd.DataFrame(known, columns=["country", "day"])

@@ -7,8 +7,6 @@ import random
 from collections.abc import Iterator
 from itertools import product
 
-import pytest
-
 from dpsu.privacy.bits import BitsCurve, CoinTable, bits_account, round_curve
 from dpsu.privacy.last_bits import last_curve
 from dpsu.rounds.bits import UNITS, design_bits
@@ -21,6 +19,7 @@ from tests.support.bit_products import (
     divergence_after,
     rounded_gaussian,
 )
+from tests.support.cases import every
 
 SHARES = (0.04, 0.08, 0.18, 0.70)
 GUARANTEES = [(0.5, 1e-6), (1.0, 1e-5), (3.0, math.exp(-10)), (8.0, 1e-3)]
@@ -46,8 +45,8 @@ def places(curve: CoinTable, units: int, number: int) -> list[int]:
     return sorted(w for w in ends | set(range(0, end, max(1, end // number))) if w >= 0)
 
 
-@pytest.mark.parametrize("cap", CAPS)
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@every("cap", CAPS)
+@every("guarantee", GUARANTEES)
 def test_equal_items_stay_within_delta_wherever_they_are(
     guarantee: tuple[float, float], cap: float
 ) -> None:
@@ -80,8 +79,8 @@ def some_items(curve: CoinTable, rng: random.Random, types: int) -> list[Coins]:
     return found
 
 
-@pytest.mark.parametrize("cap", CAPS)
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@every("cap", CAPS)
+@every("guarantee", GUARANTEES)
 def test_unequal_items_of_mixed_signs_stay_within_delta(
     guarantee: tuple[float, float], cap: float
 ) -> None:
@@ -109,7 +108,7 @@ def certain_and_novel(curve: BitsCurve) -> Iterator[list[Coins]]:
             ]
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@every("guarantee", GUARANTEES)
 def test_novel_and_certain_items_share_their_part_of_delta(
     guarantee: tuple[float, float],
 ) -> None:
@@ -119,8 +118,8 @@ def test_novel_and_certain_items_share_their_part_of_delta(
             assert divergence(items, epsilon) <= delta
 
 
-@pytest.mark.parametrize("probability", [1e-3, 0.05, 0.3, 0.7, 0.99])
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@every("probability", [1e-3, 0.05, 0.3, 0.7, 0.99])
+@every("guarantee", GUARANTEES)
 def test_rounds_stay_together_within_delta(
     guarantee: tuple[float, float], probability: float
 ) -> None:
@@ -132,8 +131,8 @@ def test_rounds_stay_together_within_delta(
             assert divergence(items, epsilon) <= delta
 
 
-@pytest.mark.parametrize("caps", [(1.0, 1.0), (0.35, 1.0), (1.0, 0.35), (0.2, 0.5)])
-@pytest.mark.parametrize("guarantee", [(1.0, 1e-5), USUAL])
+@every("caps", [(1.0, 1.0), (0.35, 1.0), (1.0, 0.35), (0.2, 0.5)])
+@every("guarantee", [(1.0, 1e-5), USUAL])
 def test_an_adversary_that_adapts_stays_within_delta(
     guarantee: tuple[float, float], caps: tuple[float, float]
 ) -> None:
@@ -175,8 +174,8 @@ def worst_of(first: CoinTable, second: CoinTable, epsilon: float) -> float:
     )
 
 
-@pytest.mark.parametrize("caps", [(1.0, 0.35), (0.35, 0.35), (0.2, 0.2), (0.5, 1.0)])
-@pytest.mark.parametrize("share", [0.3, 0.7])
+@every("caps", [(1.0, 0.35), (0.35, 0.35), (0.2, 0.2), (0.5, 1.0)])
+@every("share", [0.3, 0.7])
 def test_an_adversary_stays_within_delta_in_the_last_round(
     share: float, caps: tuple[float, float]
 ) -> None:
@@ -193,8 +192,8 @@ def test_a_curve_for_the_last_round_is_not_one_for_an_earlier_round() -> None:
     assert worst_of(first, last, epsilon) > 1.3 * delta
 
 
-@pytest.mark.parametrize("cap", CAPS)
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@every("cap", CAPS)
+@every("guarantee", GUARANTEES)
 def test_items_of_a_last_round_alone_stay_within_delta(
     guarantee: tuple[float, float], cap: float
 ) -> None:
@@ -229,7 +228,7 @@ def after_an_estimate(guarantee: tuple[float, float], noise_share: float) -> flo
     )
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@every("guarantee", GUARANTEES)
 def test_one_round_and_its_estimate_stay_within_delta(guarantee: tuple[float, float]) -> None:
     delta = guarantee[1]
     assert 0.6 * delta < after_an_estimate(guarantee, 1.0) <= delta * (1 + SUM_ERROR)

@@ -13,6 +13,7 @@ from dpsu.policies import GreedyPolicy, L1Descent
 from dpsu.privacy.calibration import laplace_scale, laplace_threshold
 from dpsu.privacy.curves import Laplace, ReleaseCurve, TruncatedLaplace
 from tests.support import flat, reference
+from tests.support.cases import every
 from tests.support.databases import policy_weights
 
 CHAIN = [[4, 1, 5], [5], [5, 1], [4, 5, 0, 1], [5, 3, 2], [3, 5, 2, 4]]
@@ -34,7 +35,7 @@ def test_one_user_gives_first_weight_to_items_it_does_not_hold() -> None:
     assert (ours - without).sum() <= 1 << bits
 
 
-@pytest.mark.parametrize(("k", "times"), [(2, 1.21), (10, 4.07)])
+@every(("k", "times"), [(2, 1.21), (10, 4.07)])
 def test_novel_items_exceed_the_published_failure_probability(k: int, times: float) -> None:
     """k novel items of weight 1/k fail with probability k e^(-eps(1 - 1/k)) delta at epsilon 1."""
     epsilon, delta = 1.0, 1e-7
@@ -76,7 +77,7 @@ def chance_of_any(curve: ReleaseCurve, weights: np.ndarray, fraction_bits: int) 
     return float(1.0 - np.prod(np.power(kept, repeats)))
 
 
-@pytest.mark.parametrize(("size", "times"), [(16, 14.06), (64, 60.18)])
+@every(("size", "times"), [(16, 14.06), (64, 60.18)])
 def test_published_laplace_above_a_minimum_of_users_breaks_its_promise(
     size: int, times: float
 ) -> None:
@@ -90,8 +91,8 @@ def test_published_laplace_above_a_minimum_of_users_breaks_its_promise(
     assert chance_of_any(TruncatedLaplace(epsilon, delta), weights, bits) <= delta
 
 
-@pytest.mark.parametrize("calibration", ["tight", "paper"])
-@pytest.mark.parametrize("size", [16, 64])
+@every("calibration", ["tight", "paper"])
+@every("size", [16, 64])
 def test_what_is_planned_with_a_minimum_of_users_keeps_its_promise(
     calibration: str, size: int
 ) -> None:
@@ -109,7 +110,7 @@ def test_what_is_planned_with_a_minimum_of_users_keeps_its_promise(
     assert ("use calibration='tight'" in refusal) == (calibration == "paper")
 
 
-@pytest.mark.parametrize("followers", [5, 20, 80])
+@every("followers", [5, 20, 80])
 def test_greedy_by_gap_has_unbounded_sensitivity(followers: int) -> None:
     """Gopi et al. 2020, Appendix C: everyone follows whichever item is ahead."""
     start = [["a"]]

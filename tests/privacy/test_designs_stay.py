@@ -24,6 +24,7 @@ from dpsu.plans.shares import Selected
 from dpsu.plans.written import described
 from dpsu.selection import repetition
 from tests.support import flat
+from tests.support.cases import every
 
 TABLE: list[list[Any]] = json.loads((Path(__file__).parent / "designs.json").read_text())
 RELATIVE = 1e-12
@@ -111,7 +112,7 @@ def differing(before: Any, now: Any, place: str = "") -> list[str]:
     return [] if before == now else [place]
 
 
-@pytest.mark.parametrize("name", list(MECHANISMS))
+@every("name", list(MECHANISMS))
 def test_designs_are_what_they_were(name: str) -> None:
     rows = [row for row in TABLE if row[0]["mechanism"] == name]
     assert len(rows) > 5

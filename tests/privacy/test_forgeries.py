@@ -18,6 +18,7 @@ from dpsu.inputs.columns import Items
 from dpsu.plans.mechanisms import MECHANISMS, Design
 from dpsu.plans.public_data import PublicData
 from dpsu.plans.written import plan_hash
+from tests.support.cases import every
 
 ALONE = {f"person {n}": [f"secret {n}"] for n in range(400)}
 VISITS = {f"person {n}": ["bread", f"secret {n}"] for n in range(400)}
@@ -33,7 +34,7 @@ def edit_everything(value: Any) -> None:
             value[name] = 1e-9
 
 
-@pytest.mark.parametrize("name", [name for name, kind in MECHANISMS.items() if not kind.by_length])
+@every("name", [name for name, kind in MECHANISMS.items() if not kind.by_length])
 def test_what_a_plan_hands_out_is_not_the_plan(name: str) -> None:
     usual = {"max_items": 3} if name == "count-laplace" else {}
     plan = dpsu.plan(**BUDGET, mechanism=dpsu.mechanism(name, **usual), counts=True)
@@ -112,7 +113,7 @@ def forged(plan: dpsu.Plan, **parts: Any) -> str:
 HINTS = {"expected_users": 9, "expected_items_per_user": 2.0, "epsilon": 0.0, "delta": 0.0}
 
 
-@pytest.mark.parametrize(
+@every(
     "parts",
     [
         {"hints": HINTS | {"expected_users": "many"}},
@@ -137,14 +138,13 @@ HINTS = {"expected_users": 9, "expected_items_per_user": 2.0, "epsilon": 0.0, "d
         {"user": {"columns": None, "type": None}},
         {"selected": {"candidates": 1}},
     ],
-    ids=str,
 )
 def test_forged_parts_are_refused_although_the_hash_fits(parts: dict[str, Any]) -> None:
     with pytest.raises(dpsu.ParameterError):
         dpsu.Plan.from_json(forged(dpsu.plan(**BUDGET), **parts))
 
 
-@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "1e999", "NaN", "1" + "0" * 400])
+@every("number", ["Infinity", "-Infinity", "1e999", "NaN", "1" + "0" * 400])
 def test_numbers_that_are_none_are_no_last_digits(number: str) -> None:
     plan = dpsu.plan(**BUDGET, mechanism="weighted-gaussian")
     for place in ("threshold", "scale", "max_users"):

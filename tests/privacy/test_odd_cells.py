@@ -14,6 +14,7 @@ import pytest
 
 import dpsu
 from dpsu.selection import telling_once
+from tests.support.cases import every
 
 PEOPLE = 600
 OPTIONS: dict[str, Any] = {"epsilon": 2, "delta": 1e-5, "insecure_seed": 7}
@@ -27,8 +28,8 @@ def released(data: Any, **options: Any) -> tuple[str, ...]:
         return tuple(dpsu.release(data, **OPTIONS, **options).items)
 
 
-@pytest.mark.parametrize("odd", [3, -1, 0.5, None, "x", [1], {"a": 1}, "\ud800", True])
-@pytest.mark.parametrize("usual", [3, "3"])
+@every("odd", [3, -1, 0.5, None, "x", [1], {"a": 1}, "\ud800", True])
+@every("usual", [3, "3"])
 def test_repeats_of_others_in_json_lines(usual: Any, odd: Any, tmp_path: Path) -> None:
     """An odd line moves those around it to another parser, which reads them as the first does."""
     rows = [{"user": u, "item": i, "n": usual} for u, i in zip(USERS, ITEMS, strict=True)]
@@ -40,8 +41,8 @@ def test_repeats_of_others_in_json_lines(usual: Any, odd: Any, tmp_path: Path) -
     assert found[0] == found[1] == ("i0", "i1", "i2")
 
 
-@pytest.mark.parametrize("odd", ["\ud800", "x", "", "3"])
-@pytest.mark.parametrize("column", ["n", "user"])
+@every("odd", ["\ud800", "x", "", "3"])
+@every("column", ["n", "user"])
 def test_texts_of_others_in_pandas(column: str, odd: str) -> None:
     """Arrow cannot convert a column with half of a pair of surrogates as a whole."""
     text = pd.StringDtype("python")

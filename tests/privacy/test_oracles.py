@@ -9,11 +9,12 @@ import pytest
 import dpsu
 from dpsu.privacy import calibration
 from dpsu.privacy.curves import Optimal
+from tests.support.cases import every
 
 SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.1, 1e-9)]
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_gaussian_scale_by_dp_accounting(epsilon: float, delta: float) -> None:
     from dp_accounting import get_sigma_gaussian
 
@@ -21,7 +22,7 @@ def test_gaussian_scale_by_dp_accounting(epsilon: float, delta: float) -> None:
     assert calibration.gaussian_scale(epsilon, delta) == pytest.approx(theirs, rel=1e-3)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_gaussian_scale_by_privacy_loss_distribution(epsilon: float, delta: float) -> None:
     from dp_accounting.pld import privacy_loss_distribution
 

@@ -13,6 +13,7 @@ import dpsu.policies
 from dpsu.plans.prose import THEOREMS
 from dpsu.privacy.curves import ReleaseCurve
 from dpsu.privacy.guarantee import Privacy
+from tests.support.cases import every
 from tests.support.databases import CALIBRATED, design_of
 
 PROOFS = {proof.page.stem: proof for proof in stamp.proofs()}
@@ -73,7 +74,7 @@ NOT_PROVED = {
 IN_WORDS = {"facts", "people"}
 
 
-@pytest.mark.parametrize("stem", PROOFS)
+@every("stem", PROOFS)
 def test_the_code_is_the_code_that_was_read(stem: str) -> None:
     assert PROOFS[stem].fits, (
         f"code covered by docs/proofs/{stem}.md has changed: read the proof against it, then run "
@@ -81,7 +82,7 @@ def test_the_code_is_the_code_that_was_read(stem: str) -> None:
     )
 
 
-@pytest.mark.parametrize("stem", PROOFS)
+@every("stem", PROOFS)
 def test_a_proof_has_its_parts(stem: str) -> None:
     text = PROOFS[stem].page.read_text(encoding="utf-8")
     for part in PARTS:
@@ -99,7 +100,7 @@ def test_every_policy_and_theorem_has_a_page() -> None:
         assert f"]({stem}.md)" in index
 
 
-@pytest.mark.parametrize(("name", "calibration"), CALIBRATED)
+@every(("name", "calibration"), CALIBRATED)
 def test_every_design_names_a_page(name: str, calibration: str) -> None:
     design = design_of(name, calibration, Privacy(1.0, 1e-5), 5)
     assert design.theorem in THEOREMS
@@ -190,7 +191,7 @@ def test_a_move_keeps_a_stamp_and_a_change_does_not(
     assert not stamp.read(page).fits
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "after", "same"),
     [
         ("f(a, g.a)", "f(b, g.c)", True),

@@ -24,6 +24,7 @@ from dpsu.privacy.several_ids import for_each_id, novel_in_norm_at_most, thresho
 from dpsu.randomness.keys import Key
 from dpsu.rounds.boundary import crossing_at_most
 from dpsu.rounds.sieve import SieveRounds
+from tests.support.cases import every
 from tests.support.databases import random_users, weights_of
 from tests.support.divergence import within, worst
 
@@ -69,8 +70,8 @@ def people(ids: int) -> list[tuple[dict[str, list[str]], list[str]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ids", [2, 3])
-@pytest.mark.parametrize("mechanism", ONE_SHOT, ids=str)
+@every("ids", [2, 3])
+@every("mechanism", ONE_SHOT)
 def test_divergence_stays_within_delta(mechanism: Mechanism, ids: int) -> None:
     rng = np.random.default_rng(ids)
     for epsilon, delta in PRIVACIES:
@@ -115,8 +116,8 @@ def test_the_exact_check_fails_on_a_lower_threshold() -> None:
     assert not within(lax(plan, 0.8), worst(lax(plan, 0.8), more, less))
 
 
-@pytest.mark.parametrize(("sigma", "threshold"), [(1.33, 7.0), (0.3, 2.2), (8.0, 45.0)])
-@pytest.mark.parametrize("items", [1, 2, 5, 40])
+@every(("sigma", "threshold"), [(1.33, 7.0), (0.3, 2.2), (8.0, 45.0)])
+@every("items", [1, 2, 5, 40])
 def test_the_bound_for_novel_items_holds_for_all_vectors(
     sigma: float, threshold: float, items: int
 ) -> None:
@@ -135,16 +136,16 @@ def test_the_bound_for_novel_items_holds_for_all_vectors(
         assert bound <= 2.0 * largest + 1e-300
 
 
-@pytest.mark.parametrize("delta", [1e-100, 1e-12, 1e-5, 0.2])
-@pytest.mark.parametrize(("sigma", "items"), [(0.2, 3), (1.3, 300), (30.0, 100_000)])
+@every("delta", [1e-100, 1e-12, 1e-5, 0.2])
+@every(("sigma", "items"), [(0.2, 3), (1.3, 300), (30.0, 100_000)])
 def test_thresholds_pass_their_own_check(sigma: float, items: int, delta: float) -> None:
     threshold = threshold_for(sigma, delta, items)
     assert novel_in_norm_at_most(sigma, threshold, items) <= delta
     assert novel_in_norm_at_most(sigma, 0.97 * threshold, items) > delta
 
 
-@pytest.mark.parametrize("ids", [2, 7, 100])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (50.0, 0.5), (0.2, 1e-40)])
+@every("ids", [2, 7, 100])
+@every(("epsilon", "delta"), [(1.0, 1e-5), (50.0, 0.5), (0.2, 1e-40)])
 def test_group_privacy_adds_up(epsilon: float, delta: float, ids: int) -> None:
     each = for_each_id(dpsu.Privacy(epsilon, delta, ids))
     assert ids * Fraction(each.epsilon) <= Fraction(epsilon)
@@ -178,8 +179,8 @@ def combined(prices: tuple[int, ...], ids: int) -> list[int]:
     return found  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("ids", [1, 2, 3])
-@pytest.mark.parametrize("cap", [0.2, 1.0])
+@every("ids", [1, 2, 3])
+@every("cap", [0.2, 1.0])
 def test_prices_of_differences_are_the_least_that_ids_pay(cap: float, ids: int) -> None:
     assert list(differences(prices_of(cap), ids)) == combined(prices_of(cap), ids)
 
@@ -188,8 +189,8 @@ def account(ids: int) -> BitsAccount:
     return bits_account(1.0, 1e-5, ids)
 
 
-@pytest.mark.parametrize("ids", [2, 3])
-@pytest.mark.parametrize("cap", [0.35, 1.0])
+@every("ids", [2, 3])
+@every("cap", [0.35, 1.0])
 def test_curves_of_bits_hold_for_all_ids_and_those_of_one_id_do_not(cap: float, ids: int) -> None:
     curve, last = round_curve(account(ids), 0.1, cap), last_curve(account(ids), 0.7, cap)
     assert verify(curve, account(ids)) <= 1.0
@@ -224,7 +225,7 @@ def sieve_of(ids: int, epsilon: float = 1.0, delta: float = 1e-5) -> SieveRounds
     return found
 
 
-@pytest.mark.parametrize("ids", [2, 5, 50])
+@every("ids", [2, 5, 50])
 def test_novel_items_of_all_ids_of_sieve_stay_within_their_part_of_delta(ids: int) -> None:
     sieve = sieve_of(ids)
     deciding, limits = sieve.phases[-1], sieve.limits()[-1]
@@ -239,7 +240,7 @@ def test_novel_items_of_all_ids_of_sieve_stay_within_their_part_of_delta(ids: in
         assert ids * held * crossing <= sieve.account.scouting * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("ids", [2, 5])
+@every("ids", [2, 5])
 def test_sieve_has_one_norm_for_all_sizes_and_leaves_delta_for_it(ids: int) -> None:
     sieve = sieve_of(ids)
     (norm,) = set(sieve.limits()[-1].norms)
@@ -248,7 +249,7 @@ def test_sieve_has_one_norm_for_all_sizes_and_leaves_delta_for_it(ids: int) -> N
     assert len(set(sieve_of(1).limits()[-1].norms)) > 1
 
 
-@pytest.mark.parametrize("ids", [2, 5])
+@every("ids", [2, 5])
 def test_ids_of_sieve_give_a_part_of_the_weight(ids: int) -> None:
     """In every round the weights of all ids of a person have the norm that one user has."""
     sieve = sieve_of(ids)
@@ -273,7 +274,7 @@ def test_ids_of_sieve_give_a_part_of_the_weight(ids: int) -> None:
         assert sieve.scale(this_round) >= sieve.sigma / math.sqrt(share) * sieve.unit
 
 
-@pytest.mark.parametrize("ids", [2, 4])
+@every("ids", [2, 4])
 def test_rounds_of_sips_have_thresholds_for_all_ids(ids: int) -> None:
     plan = planned(dpsu.Sips(max_items=20), ids, 1.0, 1e-5)
     split = dict(plan.delta_split)
@@ -322,7 +323,7 @@ GAUSSIAN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mechanism", GAUSSIAN, ids=lambda each: each.name)
+@every("mechanism", GAUSSIAN)
 def test_a_ledger_counts_the_shift_of_a_person(mechanism: Mechanism) -> None:
     """The Gaussian account of one release allows no more than its own guarantee."""
     for ids in (2, 6):
@@ -349,7 +350,7 @@ def test_mechanisms_by_group_privacy_have_no_gaussian_account() -> None:
     assert shift_of(planned(dpsu.Greedy(), 2, 1.0, 1e-5)) is None
 
 
-@pytest.mark.parametrize("name", ["weighted-gaussian", "policy-laplace", "sips"])
+@every("name", ["weighted-gaussian", "policy-laplace", "sips"])
 def test_published_thresholds_are_refused(name: str) -> None:
     mechanism = dpsu.mechanism(name, calibration="paper", max_items=10)
     with pytest.raises(dpsu.ParameterError, match="ids_per_person=2"):
@@ -363,7 +364,7 @@ def test_a_person_in_both_parts_of_a_sample_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [dpsu.Sieve(max_items=5), dpsu.Bits(items_per_user=1)])
+@every("mechanism", [dpsu.Sieve(max_items=5), dpsu.Bits(items_per_user=1)])
 def test_an_audit_of_persons_with_three_ids(mechanism: Mechanism) -> None:
     plan = planned(mechanism, 3, 1.0, 0.05)
     assert dpsu.audit(plan, trials=4000).passed

@@ -17,6 +17,7 @@ from dpsu.plans.mechanisms import MECHANISMS
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.plan import Plan
 from tests.support import flat
+from tests.support.cases import every
 from tests.support.databases import OF_PAIRS, UNPUBLISHED, limited
 from tests.support.reference import hockey_stick
 
@@ -114,7 +115,7 @@ def test_every_option_of_a_mechanism_has_its_column() -> None:
     assert offered - covered == named
 
 
-@pytest.mark.parametrize("row", TABLE)
+@every("row", TABLE)
 def test_the_table_is_what_plan_accepts(row: tuple[str, str]) -> None:
     cells = TABLE[row]
     for options in everywhere(row):
@@ -128,7 +129,7 @@ def test_the_table_is_what_plan_accepts(row: tuple[str, str]) -> None:
                 assert theorem(row, both) == cells[column], both
 
 
-@pytest.mark.parametrize("row", TABLE)
+@every("row", TABLE)
 def test_two_options_are_covered_by_the_theorem_of_the_one_that_changes_it(
     row: tuple[str, str],
 ) -> None:
@@ -162,7 +163,7 @@ OUT_OF_BOUNDS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("option", OUT_OF_BOUNDS)
+@every("option", OUT_OF_BOUNDS)
 def test_values_out_of_bounds_are_refused_by_every_mechanism(option: str) -> None:
     """Also where a design makes no use of the value: engines do."""
     for row in TABLE:
@@ -201,10 +202,8 @@ def ngrams_theorem(options: dict[str, Any]) -> str:
         return "-"
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8])
-@pytest.mark.parametrize(
-    "name", ["weighted-laplace", "count-laplace", "weighted-gaussian", "greedy"]
-)
+@every("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8])
+@every("name", ["weighted-laplace", "count-laplace", "weighted-gaussian", "greedy"])
 def test_numbers_of_numpy_are_taken_as_numbers_of_python(name: str, kind: type[Any]) -> None:
     """In 32 bits and fewer a shift by units of weight overflows, and every item would gain."""
     options: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "mechanism": name, "max_items": 9}
@@ -240,7 +239,7 @@ def test_estimates_are_paid_in_numbers_of_python(monkeypatch: pytest.MonkeyPatch
     )
 
 
-@pytest.mark.parametrize("bad", [(-20.0, 0.0), (0.0, -0.4), (2.0, 0.0), (0.0, 0.5)])
+@every("bad", [(-20.0, 0.0), (0.0, -0.4), (2.0, 0.0), (0.0, 0.5)])
 def test_estimates_cost_something_and_not_more_than_there_is(bad: tuple[float, float]) -> None:
     hints = Hints()
     # Hints that were changed after they were made, past their own checks.

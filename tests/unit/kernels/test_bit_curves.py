@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import mpmath
 import numpy as np
-import pytest
 
 from dpsu.kernels.bit_curves import use_at_most
 from dpsu.privacy.last_bits import CELLS, tangents_of
+from tests.support.cases import every
 
 ONE = 1 << 64
 NO_NODES = np.zeros(0)
@@ -103,7 +103,7 @@ def test_uses_of_a_last_round_are_never_below_the_exact_sum_over_cells() -> None
             assert exact_norm(pair) <= pair.use(nodes), pair
 
 
-@pytest.mark.parametrize("limit", [0.0, -0.0, -1e-300, -1.0, -math.inf, math.nan])
+@every("limit", [0.0, -0.0, -1e-300, -1.0, -math.inf, math.nan])
 def test_a_limit_that_is_not_positive_lets_no_difference_pass(limit: float) -> None:
     pair = Pair(ONE // 2, ONE // 4, 1 << 50, 4.6, 0.25)
     for nodes in (NO_NODES, tangents_of(CELLS)):

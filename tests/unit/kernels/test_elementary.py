@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import mpmath
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from dpsu.kernels.elementary import LARGEST_Y, falling_exponential, logarithm
 from dpsu.runtime.jit import njit
+from tests.support.cases import every
 
 Floats = NDArray[np.float64]
 WITHIN = 2.0**-51
@@ -99,13 +99,13 @@ def test_some_values_to_the_last_bit() -> None:
     assert falling_exponential(1.0).hex() == "0x1.78b56362cef38p-2"
 
 
-@pytest.mark.parametrize("y", [701.0, 745.2, 1e5, 1e300, math.inf, math.nan])
+@every("y", [701.0, 745.2, 1e5, 1e300, math.inf, math.nan])
 def test_what_would_be_too_small_is_as_small_as_can_be(y: float) -> None:
     assert falling_exponential(y) == falling_exponential(LARGEST_Y)
     assert sys.float_info.min < falling_exponential(y) < 1e-300
 
 
-@pytest.mark.parametrize("x", [0.0, -0.0, 5e-324, -1.0, math.inf, -math.inf, math.nan])
+@every("x", [0.0, -0.0, 5e-324, -1.0, math.inf, -math.inf, math.nan])
 def test_what_has_no_logarithm_has_a_finite_one(x: float) -> None:
     assert math.isfinite(logarithm(x))
 

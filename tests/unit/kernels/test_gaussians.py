@@ -25,6 +25,7 @@ from dpsu.kernels.gaussians import (
 )
 from dpsu.randomness import noise
 from dpsu.randomness.keys import Key
+from tests.support.cases import every
 
 HALF = 2**63
 LAST = 2**64 - 1
@@ -182,7 +183,7 @@ def test_words_next_to_any_edge_are_right_where_they_are_sure(normal: float, sca
     check([word for word in (at - 1, at, at + 1) if 0 <= word <= LAST], scale)
 
 
-@pytest.mark.parametrize("scale", [2.0**-10, 0.3, 3.0, 5.3e6, 2.0**31, 2.0**38.5])
+@every("scale", [2.0**-10, 0.3, 3.0, 5.3e6, 2.0**31, 2.0**38.5])
 def test_words_at_the_ends_of_rows_and_of_the_range_are_right(scale: float) -> None:
     words = [*corners()[::5], 0, 1, LEAST_WORD - 1, LEAST_WORD, HALF - 1]
     words += [LAST - word for word in words]
@@ -200,7 +201,7 @@ def test_the_farthest_words_are_never_sure() -> None:
         assert noise[0] == -noise[1]
 
 
-@pytest.mark.parametrize("change", ["halved", "a bit", "fewer rows", "cut off", "missing"])
+@every("change", ["halved", "a bit", "fewer rows", "cut off", "missing"])
 def test_another_table_is_refused(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +222,7 @@ def test_another_table_is_refused(
         gaussians.quantiles.__wrapped__()
 
 
-@pytest.mark.parametrize("off", [0, 1, -1, 215, -4000, 10**6, -(10**9)])
+@every("off", [0, 1, -1, 215, -4000, 10**6, -(10**9)])
 def test_a_guess_may_be_far_off(off: int) -> None:
     """The cell is found in few steps wherever they begin: each is an evaluation in many digits."""
     scale, word = 2.0**40, 0x9D3F_0123_4567_89AB

@@ -13,6 +13,7 @@ from dpsu.kernels import rounds as kernels
 from dpsu.rounds.evidence import Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds, design_sieve
 from dpsu.runtime.jit import njit
+from tests.support.cases import every
 
 Floats = NDArray[np.float64]
 
@@ -120,10 +121,8 @@ def transcribed(past: Past, c: Constants, tables: Tables, i: int) -> float:
     return max(found, 1e-300)
 
 
-@pytest.mark.parametrize("rounds", [4, 20])
-@pytest.mark.parametrize(
-    ("remaining", "late"), [(1.0, False), (0.45, True), (0.1, True), (1e-4, True)]
-)
+@every("rounds", [4, 20])
+@every(("remaining", "late"), [(1.0, False), (0.45, True), (0.1, True), (1e-4, True)])
 def test_attention_is_what_it_is_defined_to_be(rounds: int, remaining: float, late: bool) -> None:
     sieve = sieve_of(rounds)
     constants, tables = constants_of(sieve, remaining, late), steering_tables(sieve)

@@ -30,6 +30,7 @@ from dpsu.privacy.bits import (
     verify,
 )
 from tests.support.bit_products import plain_use
+from tests.support.cases import every
 
 Table = TypeVar("Table", bound=CoinTable)
 SHARES = (0.04, 0.08, 0.18, 0.70)
@@ -62,7 +63,7 @@ def cost_of(account: BitsAccount, epsilon: float) -> mpmath.mpf:
     return account.sure + moment / order * (1 - 1 / order) ** (order - 1)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES + EXTREME)
+@every(("epsilon", "delta"), GUARANTEES + EXTREME)
 def test_an_account_costs_no_more_than_its_guarantee(epsilon: float, delta: float) -> None:
     with mpmath.workprec(200):
         made = bits_account(epsilon, delta)
@@ -73,7 +74,7 @@ def test_an_account_costs_no_more_than_its_guarantee(epsilon: float, delta: floa
         assert cost_of(replace(made, rate=made.rate * (1 + 2.0**-42)), epsilon) <= delta
 
 
-@pytest.mark.parametrize("order", [1.0001, 1.5, 5.5, 1e3, 3e6])
+@every("order", [1.0001, 1.5, 5.5, 1e3, 3e6])
 def test_a_rate_is_rounded_down(order: float) -> None:
     for delta in (1e-100, 1e-9, 0.4):
         with mpmath.workprec(200):
@@ -93,7 +94,7 @@ def test_the_order_is_near_the_best() -> None:
     assert bits_account(1.0, 1e-5).order == pytest.approx(14.4, abs=1.0)
 
 
-@pytest.mark.parametrize("cap", CAPS)
+@every("cap", CAPS)
 def test_prices_are_the_formula_rounded_up(cap: float) -> None:
     exact = Fraction(str(cap))
     prices = prices_of(cap)
@@ -111,13 +112,19 @@ def test_prices_are_the_formula_rounded_up(cap: float) -> None:
     assert prices[1] > 1 << 15  # rounding costs next to nothing
 
 
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("cap", CAPS)
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+# Any two of a guarantee, a cap and a share are together in some curve.
+CURVES = [
+    (guarantee, cap, SHARES[(first + second) % len(SHARES)])
+    for first, guarantee in enumerate(GUARANTEES)
+    for second, cap in enumerate(CAPS)
+]
+
+
+@every(("guarantee", "cap", "share"), CURVES)
 def test_every_curve_passes_and_wastes_nothing(
-    epsilon: float, delta: float, cap: float, share: float
+    guarantee: tuple[float, float], cap: float, share: float
 ) -> None:
-    made = bits_account(epsilon, delta)
+    made = bits_account(*guarantee)
     curve = round_curve(made, share, cap)
     assert curve.chances[0] == 0
     assert curve.chances[-1] == CERTAIN > curve.chances[-2]
@@ -130,7 +137,7 @@ def test_a_curve_is_made_once() -> None:
     assert round_curve(account(), 0.7, 0.2) is round_curve(account(), 0.7, 0.2)
 
 
-@pytest.mark.parametrize(("cap", "share"), [(0.2, 0.7), (1.0, 0.04), (1.0, 1.0)])
+@every(("cap", "share"), [(0.2, 0.7), (1.0, 0.04), (1.0, 1.0)])
 def test_the_check_is_the_theorem_in_plain_numbers(cap: float, share: float) -> None:
     curve = round_curve(account(), share, cap)
     plain = max(
@@ -142,7 +149,7 @@ def test_the_check_is_the_theorem_in_plain_numbers(cap: float, share: float) -> 
     assert plain <= verify(curve, account()) <= plain * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+@every(("epsilon", "delta"), GUARANTEES)
 def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: float) -> None:
     made = bits_account(epsilon, delta)
     for cap, share in ((0.03, 0.04), (0.1, 0.18), (0.5, 0.7)):
@@ -162,7 +169,7 @@ def test_pairs_here_and_there_agree_with_plain_numbers(epsilon: float, delta: fl
                 assert plain <= use <= plain * (1 + 1e-8) + 1e-9
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+@every(("epsilon", "delta"), GUARANTEES)
 def test_limits_of_pairs_are_rounded_down(epsilon: float, delta: float) -> None:
     made = bits_account(epsilon, delta)
     for cap, share in ((0.03, 0.04), (0.2, 0.18), (1.0, 0.7)):
@@ -183,7 +190,7 @@ def test_no_chance_of_a_curve_can_be_raised() -> None:
             assert verify(with_chance(curve, weight, raised), account()) > 1.0, weight
 
 
-@pytest.mark.parametrize("weight", [1, 2, 9, 20, 100, 200])
+@every("weight", [1, 2, 9, 20, 100, 200])
 def test_a_chance_that_is_one_percent_too_large_is_refused(weight: int) -> None:
     curve = round_curve(account(), 0.7, 0.35)
     shown = curve.chances[weight]
@@ -213,7 +220,7 @@ def test_an_end_of_the_table_is_checked_for_every_difference() -> None:
     assert verify(replace(curve, chances=jump), account()) == math.inf
 
 
-@pytest.mark.parametrize(
+@every(
     "change",
     [
         {"share": 0.6},
@@ -230,7 +237,6 @@ def test_an_end_of_the_table_is_checked_for_every_difference() -> None:
         {"chances": (0, CERTAIN)},
         {"chances": (0, 5, 4, CERTAIN)},
     ],
-    ids=lambda change: next(iter(change)),
 )
 def test_curves_of_another_form_are_refused(change: dict[str, object]) -> None:
     curve = replace(round_curve(account(), 0.7, 0.35), **change)  # type: ignore[arg-type]
@@ -242,7 +248,7 @@ def test_an_item_without_weight_never_comes_out() -> None:
     assert verify(with_chance(curve, 0, 1), account()) == math.inf
 
 
-@pytest.mark.parametrize(
+@every(
     "change",
     [
         {"order": 1.0},
@@ -273,9 +279,7 @@ def test_a_curve_is_refused_by_an_account_that_allows_less() -> None:
     assert verify(curve, replace(account(), sure=0.999 * account().sure)) > 1.0
 
 
-@pytest.mark.parametrize(
-    ("cap", "certified"), [(1.0, 5.85), (0.5, 5.01), (0.2, 3.58), (0.1, 2.95), (0.05, 2.55)]
-)
+@every(("cap", "certified"), [(1.0, 5.85), (0.5, 5.01), (0.2, 3.58), (0.1, 2.95), (0.05, 2.55)])
 def test_even_chances_need_a_little_more_than_one_certified_round(
     cap: float, certified: float
 ) -> None:

@@ -21,6 +21,7 @@ from dpsu.privacy.curves import (
 )
 from dpsu.privacy.guarantee import Privacy
 from tests.support import reference
+from tests.support.cases import every
 from tests.support.databases import ONE_SHOT, design_of
 
 SETTINGS = [(3.0, math.exp(-10)), (1.0, 1e-5), (0.5, 1e-6), (0.05, 1e-9), (10.0, 0.2), (2.0, 0.5)]
@@ -58,7 +59,7 @@ def follows_its_recursion(epsilon: float, delta: float) -> None:
             assert low <= scaled <= high
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_optimal_is_its_recursion(epsilon: float, delta: float) -> None:
     follows_its_recursion(epsilon, delta)
 
@@ -69,14 +70,14 @@ def test_optimal_is_its_recursion_everywhere(epsilon: float, delta: float) -> No
     follows_its_recursion(epsilon, delta)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_nothing_comes_of_nothing(epsilon: float, delta: float) -> None:
     for curve in curves(epsilon, delta):
         assert curve.probability(0.0) == 0.0
         assert curve.exact(Fraction(0), 64) == (0, 0)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_a_sensitivity_is_a_unit_of_weight(epsilon: float, delta: float) -> None:
     one, seven = TruncatedLaplace(epsilon, delta), TruncatedLaplace(epsilon, delta, 7.0)
     for weight in (0.25, 1.0, one.threshold, 1.5 * one.threshold, 3 * one.threshold):
@@ -85,7 +86,7 @@ def test_a_sensitivity_is_a_unit_of_weight(epsilon: float, delta: float) -> None
         assert seven.exact(Fraction(7 * weight), 200)[1] / 2.0**200 == expected
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_truncated_laplace_is_its_noise(epsilon: float, delta: float) -> None:
     curve = TruncatedLaplace(epsilon, delta)
     a = curve.threshold
@@ -107,13 +108,13 @@ def test_truncated_laplace_is_its_noise(epsilon: float, delta: float) -> None:
         assert low <= mpmath.ldexp(exact, 300) <= high
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_one_user_alone_is_released_with_probability_delta(epsilon: float, delta: float) -> None:
     assert TruncatedLaplace(epsilon, delta).probability(1.0) == pytest.approx(delta, rel=1e-12)
     assert Optimal(epsilon, delta).probability(1.0) == pytest.approx(delta, rel=1e-12)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_truncated_laplace_follows_the_optimal_selector(epsilon: float, delta: float) -> None:
     """The continuous form equals the optimal one while it grows, and never exceeds it."""
     truncated, optimal = TruncatedLaplace(epsilon, delta), Optimal(epsilon, delta)
@@ -124,8 +125,8 @@ def test_truncated_laplace_follows_the_optimal_selector(epsilon: float, delta: f
             assert ours == pytest.approx(best, rel=1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
-@pytest.mark.parametrize(("name", "calibration"), ONE_SHOT)
+@every(("epsilon", "delta"), SETTINGS)
+@every(("name", "calibration"), ONE_SHOT)
 def test_no_mechanism_exceeds_the_universal_bound(
     name: str, calibration: str, epsilon: float, delta: float
 ) -> None:
@@ -151,7 +152,7 @@ def test_curves_rise_from_zero(epsilon: float, delta: float, weight: float, step
         assert 0.0 <= here <= above * (1 + 1e-12) <= 1.0 + 1e-12
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_curves_are_continuous_where_their_formula_changes(epsilon: float, delta: float) -> None:
     for curve in (Laplace(1 / epsilon, 4.7), TruncatedLaplace(epsilon, delta)):
         for edge in (curve.threshold, 2 * curve.threshold):
@@ -175,7 +176,7 @@ def test_formula_lies_within_its_stated_error(
             assert ours <= Fraction(high, 1 << 400) * (1 + Fraction(1, 2**37))
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@every(("epsilon", "delta"), SETTINGS)
 def test_weights_needed_are_the_smallest(epsilon: float, delta: float) -> None:
     for curve in curves(epsilon, delta):
         for probability in (0.5, 0.9, 0.99):

@@ -34,15 +34,25 @@ from dpsu.privacy.last_bits import (
     verify_last,
 )
 from tests.support.bit_products import plain_norm
+from tests.support.cases import every
 from tests.unit.privacy.test_bits import GUARANTEES, account, weight_at, with_chance
 
 SHARE = 0.7
 
 
-@pytest.mark.parametrize("cap", CAPS)
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES[1:])
-def test_every_last_curve_passes_and_is_no_worse(epsilon: float, delta: float, cap: float) -> None:
-    made = bits_account(epsilon, delta)
+# Every cap at two guarantees, the largest and the smallest among them.
+CURVES = [
+    (guarantee, cap)
+    for number, guarantee in enumerate(GUARANTEES[1:])
+    for cap in CAPS[number % 2 :: 2]
+]
+
+
+@every(("guarantee", "cap"), CURVES)
+def test_every_last_curve_passes_and_is_no_worse(
+    guarantee: tuple[float, float], cap: float
+) -> None:
+    made = bits_account(*guarantee)
     last, other = last_curve(made, SHARE, cap), round_curve(made, SHARE, cap)
     assert 1.0 - 1e-6 <= verify_last(last, made) <= 1.0
     assert weight_at(last, 0.5) <= weight_at(other, 0.5)
@@ -56,7 +66,7 @@ def test_long_tables_have_coarser_cells_and_pass() -> None:
     assert verify_last(curve, made) <= 1.0 < verify(plain, made)
 
 
-@pytest.mark.parametrize(("cap", "gain"), [(0.05, 0.09), (0.1, 0.08), (0.2, 0.06), (0.5, 0.02)])
+@every(("cap", "gain"), [(0.05, 0.09), (0.1, 0.08), (0.2, 0.06), (0.5, 0.02)])
 def test_the_last_round_needs_less_weight(cap: float, gain: float) -> None:
     last, other = (
         weight_at(make(account(), SHARE, cap), 0.5) for make in (last_curve, round_curve)
@@ -88,12 +98,11 @@ def uses(made: BitsAccount, curve: LastCurve, cells: int) -> list[tuple[float, f
     return found
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES[1:])
-@pytest.mark.parametrize("cap", [0.1, 0.35])
+@every(("guarantee", "cap"), zip(GUARANTEES[1:], [0.1, 0.35, 0.1, 0.35], strict=True))
 def test_pairs_of_the_last_round_agree_with_a_sum_over_complex_orders(
-    epsilon: float, delta: float, cap: float
+    guarantee: tuple[float, float], cap: float
 ) -> None:
-    made = bits_account(epsilon, delta)
+    made = bits_account(*guarantee)
     curve = last_curve(made, SHARE, cap)
     fine, coarse = uses(made, curve, CELLS), uses(made, curve, FEW_CELLS)
     for (use, plain), (coarse_use, _) in zip(fine, coarse, strict=True):
@@ -108,7 +117,7 @@ def test_with_many_cells_the_bound_is_the_sum() -> None:
         assert use == pytest.approx(plain, abs=1e-3)
 
 
-@pytest.mark.parametrize("order", [1.001, 1.5, 5.6, 238.0, 1e6])
+@every("order", [1.001, 1.5, 5.6, 238.0, 1e6])
 def test_what_the_line_charges_is_rounded_down(order: float) -> None:
     with mpmath.workprec(200):
         alpha = mpmath.mpf(order)
@@ -127,7 +136,7 @@ def test_tangents_are_at_left_ends_and_rounded_down() -> None:
             assert exact * (1 - mpmath.mpf(2) ** -39) < nodes[k] < exact
 
 
-@pytest.mark.parametrize("weight", [1, 2, 9, 50, 100, 200])
+@every("weight", [1, 2, 9, 50, 100, 200])
 def test_a_last_chance_that_is_one_percent_too_large_is_refused(weight: int) -> None:
     curve = last_curve(account(), SHARE, 0.35)
     shown = curve.chances[weight]
@@ -146,7 +155,7 @@ def test_last_curves_of_another_form_are_refused() -> None:
     assert verify_last(replace(curve, share=0.01), account()) > 1.0
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
+@every(("epsilon", "delta"), GUARANTEES)
 def test_limits_of_a_last_round_are_rounded_down(epsilon: float, delta: float) -> None:
     made, prices = bits_account(epsilon, delta), prices_of(0.35)
     _, limits, parts = last_limits_of(prices, BUDGET, SHARE, made)
@@ -162,7 +171,7 @@ def test_limits_of_a_last_round_are_rounded_down(epsilon: float, delta: float) -
             assert allowed * (1 - 1e-9) <= mpmath.mpf(float(limit)) <= allowed
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 0.3), (1e-4, 0.5)])
+@every(("epsilon", "delta"), [(0.01, 0.3), (1e-4, 0.5)])
 def test_a_line_that_charges_more_than_there_is_lets_no_curve_pass(
     epsilon: float, delta: float
 ) -> None:

@@ -24,6 +24,7 @@ from dpsu.randomness.keys import Key
 from dpsu.rounds.ngrams import NGramRounds, drawn_pair, spurious_pairs
 from dpsu.text.domain import Domain
 from tests.support import clusters
+from tests.support.cases import every
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 
@@ -39,8 +40,8 @@ def job_of(plan: dpsu.Plan, seed: int = 1, partitions: int = 4, *, strict: bool 
     return Job(plan, Key.from_insecure_seed(seed), partitions, pa.string(), strict=strict)
 
 
-@pytest.mark.parametrize("tokenizer", ["words", "paper", "regex:[a-z ]+|w."])
-@pytest.mark.parametrize(("max_items", "spurious"), [(3, 0.01), (5, 0.3), (300, 0.5)])
+@every("tokenizer", ["words", "paper", "regex:[a-z ]+|w."])
+@every(("max_items", "spurious"), [(3, 0.01), (5, 0.3), (300, 0.5)])
 def test_every_length_is_that_of_the_local_engine(
     tokenizer: str, max_items: int, spurious: float
 ) -> None:

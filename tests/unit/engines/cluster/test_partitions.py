@@ -12,19 +12,19 @@ import pytest
 from dpsu.engines.cluster.steps import Job
 from dpsu.randomness.keys import Key
 from tests.support import clusters, flat
+from tests.support.cases import every
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05, "insecure_seed": 6}
 
 
 @pytest.mark.filterwarnings("ignore:insecure_seed")
-@pytest.mark.parametrize(
+@every(
     ("mechanism", "options"),
     [
         ("weighted-gaussian", {"max_items": 4}),
         ("reroute", {"max_items": 4}),
         ("sieve", {"rounds": 3}),
     ],
-    ids=str,
 )
 def test_two_thousand_partitions(mechanism: str, options: dict[str, Any]) -> None:
     table = clusters.random_table(np.random.default_rng(6), "int-text")

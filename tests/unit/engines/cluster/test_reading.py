@@ -12,6 +12,7 @@ from dpsu.contributions.pairs import Tally
 from dpsu.engines.cluster.losses import COMPLETE, report_notes
 from dpsu.engines.cluster.reading import Reader
 from tests.support import clusters
+from tests.support.cases import every
 
 TEXT = pa.table({"user": ["1", "2"], "item": ["x", "y"]})
 WHOLE = pa.table({"user": [1, 2], "item": ["x", "y"]})
@@ -29,7 +30,7 @@ def read(declared: pa.Table, part: Any, **options: Any) -> tuple[pa.Table, set[s
     return pa.Table.from_batches(reader(tally, iter([part])), reader.schema()[0]), set(tally.lost)
 
 
-@pytest.mark.parametrize(("declared", "part"), [(TEXT, WHOLE), (WHOLE, TEXT)])
+@every(("declared", "part"), [(TEXT, WHOLE), (WHOLE, TEXT)])
 def test_types_that_were_not_declared_are_refused(declared: pa.Table, part: pa.Table) -> None:
     """A user who is text in one partition and an integer in another would be two users."""
     with pytest.raises(dpsu.DataError, match="make them the same") as caught:

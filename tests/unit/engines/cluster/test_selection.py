@@ -20,6 +20,7 @@ from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.selection import repetition, select_on
 from tests.support import clusters
+from tests.support.cases import every
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 PARALLEL = [
@@ -44,8 +45,8 @@ def runs_under(seed: int) -> int:
     return repetition(Privacy(**BUDGET), 5.0).draw(Key.from_insecure_seed(seed))
 
 
-@pytest.mark.parametrize("fraction", [None, 0.4])
-@pytest.mark.parametrize("seed", [0, 1, 3])
+@every("fraction", [None, 0.4])
+@every("seed", [0, 1, 3])
 def test_the_choice_is_that_of_one_machine(seed: int, fraction: float | None) -> None:
     table = clusters.random_table(np.random.default_rng(3), "text-int")
     here = dpsu.select(table, plans(seed), tune_fraction=fraction)
@@ -82,7 +83,7 @@ class Watched:
         monkeypatch.setattr(Cluster, "run", watched)
 
 
-@pytest.mark.parametrize("fraction", [None, 0.4])
+@every("fraction", [None, 0.4])
 def test_runs_have_their_own_price_and_key_and_nobody_is_in_both_parts(
     fraction: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +140,7 @@ def test_everybody_hears_once_of_what_all_runs_saw() -> None:
     assert {each.filename for each in told} == {__file__}
 
 
-@pytest.mark.parametrize("fraction", [None, 0.4])
+@every("fraction", [None, 0.4])
 def test_names_and_plans_are_refused_before_a_ledger_is_charged(
     fraction: float | None, tmp_path: Path
 ) -> None:

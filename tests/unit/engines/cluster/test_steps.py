@@ -46,6 +46,7 @@ from dpsu.rounds import BitsRounds, SieveRounds
 from dpsu.rounds.bits import LIMITS, UNITS, open_noise
 from dpsu.runtime import threads
 from tests.support import clusters, flat, sieve_probes
+from tests.support.cases import every
 from tests.support.databases import limited
 
 # Policies whose users look at what those before them gave.
@@ -68,7 +69,7 @@ def job_of(seed: int, table: pa.Table, partitions: int, **options: Any) -> Job:
     )
 
 
-@pytest.mark.parametrize(("mechanism", "options"), clusters.OFFERED, ids=str)
+@every(("mechanism", "options"), clusters.OFFERED)
 def test_steps_release_what_the_local_engine_releases(
     mechanism: str, options: dict[str, Any]
 ) -> None:
@@ -84,10 +85,9 @@ def test_steps_release_what_the_local_engine_releases(
     assert found > 50
 
 
-@pytest.mark.parametrize(
+@every(
     ("mechanism", "options"),
     [("weighted-laplace", {}), ("sieve", {"rounds": 4}), ("bits", {"rounds": 1})],
-    ids=str,
 )
 def test_steps_drop_the_rows_of_users_who_are_not_in_the_sample(
     mechanism: str, options: dict[str, Any]
@@ -157,7 +157,7 @@ def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-@pytest.mark.parametrize("scouting", [0, 8])
+@every("scouting", [0, 8])
 def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None:
     """Being in a set is what counts, on one machine and on a cluster: noise may release it."""
     rng, cut = np.random.default_rng(5), random.Random(5)
@@ -175,7 +175,7 @@ def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None
     assert held_only > 5
 
 
-@pytest.mark.parametrize("scouting", [0, 8])
+@every("scouting", [0, 8])
 def test_classes_of_users_travel_and_stay(scouting: int) -> None:
     """What a user may give is fixed by its first set, also once nothing of that set is left."""
     table = clusters.random_table(np.random.default_rng(3), "int-text")
@@ -367,7 +367,7 @@ def test_machines_that_make_different_chances_are_refused(monkeypatch: pytest.Mo
         list(answer(iter(list(sent([*own, *other])))))
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sips", "reroute", "bits"])
+@every("mechanism", ["weighted-gaussian", "sips", "reroute", "bits"])
 def test_too_many_users_are_refused_over_all_partitions(mechanism: str) -> None:
     table = pa.table({"user": list(range(50)), "item": ["a"] * 50})
     job = job_of(1, table, 5, mechanism=mechanism)
@@ -413,7 +413,7 @@ def test_partitions_are_even_and_depend_on_the_key() -> None:
     assert (first.partition_of(ids, "user") != first.partition_of(ids, "item")).mean() > 0.8
 
 
-@pytest.mark.parametrize(
+@every(
     ("mechanism", "shuffles"),
     [
         (dpsu.Bits(items_per_user=500), 8),
@@ -424,7 +424,6 @@ def test_partitions_are_even_and_depend_on_the_key() -> None:
         (dpsu.Auto(items_per_user=500, among="parallel"), 12),
         (dpsu.Auto(items_per_user=50, among="parallel"), 40),
     ],
-    ids=str,
 )
 def test_shuffles_are_as_many_as_the_guide_says(mechanism: Any, shuffles: int) -> None:
     """One brings rows to their users; and there is one between any two steps."""
@@ -435,7 +434,7 @@ def test_shuffles_are_as_many_as_the_guide_says(mechanism: Any, shuffles: int) -
     assert 1 + len(steps_of(job, job, conversation)) - 1 == shuffles
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@every("name", MECHANISMS)
 def test_users_who_act_in_turn_are_not_for_a_cluster(name: str) -> None:
     """In parts they would act in turn in every part for itself."""
     texts = {"text": "body"} if name == "ngrams" else {}

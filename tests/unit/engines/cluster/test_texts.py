@@ -23,6 +23,7 @@ from dpsu.engines.cluster.texts import SendTexts, portable, sender, without_func
 from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.randomness.keys import Key
 from tests.support import clusters
+from tests.support.cases import every
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 
@@ -47,11 +48,10 @@ def job_of(plan: dpsu.Plan, seed: int, *, strict: bool = False) -> Job:
     return Job(plan, Key.from_insecure_seed(seed), 3, pa.string(), strict=strict)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokenizer", "ngrams"),
     [("words", (1, 3)), ("paper", 2), ("sentences", 1), ("lines", 1), ("regex:w[0-9]", (1, 2)),
      ("tokenizer.json", (1, 2)), (shouted, 1)],
-    ids=lambda given: getattr(given, "__name__", str(given)),
 )  # fmt: skip
 def test_steps_release_the_texts_of_the_local_engine(
     tokenizer: Any, ngrams: Any, tmp_path: Path
@@ -185,7 +185,7 @@ def test_a_function_that_fails_tells_nothing_of_the_text() -> None:
     assert "secret" not in "".join(traceback.format_exception(failed.value))
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-laplace", "ngrams"])
+@every("mechanism", ["weighted-laplace", "ngrams"])
 def test_texts_of_users_who_are_not_in_the_sample_are_not_even_told_of(mechanism: str) -> None:
     plan = dpsu.plan(item=dpsu.Tokens("body"), mechanism=mechanism, **BUDGET)
     users = [f"user {number}" for number in range(40)]

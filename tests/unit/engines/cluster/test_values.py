@@ -21,6 +21,7 @@ from dpsu.engines.cluster.steps import Guarded, Job
 from dpsu.engines.cluster.values import SendValues
 from dpsu.randomness.keys import Key
 from tests.support import clusters
+from tests.support.cases import every
 
 BUDGET: dict[str, Any] = {
     "epsilon": 4.0, "delta": 0.05, "mechanism": "weighted-gaussian", "insecure_seed": 1
@@ -70,7 +71,7 @@ def held(step: SendValues, table: pa.Table) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("at_once", [1, 4, 1 << 16])
+@every("at_once", [1, 4, 1 << 16])
 def test_a_row_leads_to_items_of_its_own_user_by_its_own_cells(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

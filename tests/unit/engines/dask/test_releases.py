@@ -21,6 +21,7 @@ from dpsu.engines.dask import engine, query
 from dpsu.randomness.keys import Key
 from dpsu.runtime import threads
 from tests.support import clusters
+from tests.support.cases import every
 
 dask: Any = pytest.importorskip("dask")
 dd: Any = pytest.importorskip("dask.dataframe")
@@ -42,7 +43,7 @@ def parts_of(frames: list[pd.DataFrame], meta: pd.DataFrame) -> Any:
     return dd.from_delayed(delayed, meta=meta, verify_meta=False)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 5, None])
+@every("partitions", [1, 2, 5, None])
 def test_the_release_does_not_depend_on_partitions(partitions: int | None) -> None:
     table = clusters.random_table(np.random.default_rng(7), "text-int")
     for parts in (1, 4):
@@ -52,7 +53,7 @@ def test_the_release_does_not_depend_on_partitions(partitions: int | None) -> No
 
 
 @pytest.mark.filterwarnings("ignore:(some|every):dpsu.DataWarning")
-@pytest.mark.parametrize(
+@every(
     ("user", "item"),
     [
         (["site", "visitor"], ["site", "day"]),
@@ -63,7 +64,6 @@ def test_the_release_does_not_depend_on_partitions(partitions: int | None) -> No
         ("visitor", dpsu.Items("day", type="text")),
         (dpsu.Users("visitor", type="text"), "number"),
     ],
-    ids=str,
 )
 def test_keys_are_those_of_one_machine(user: Any, item: Any) -> None:
     rows = range(400)
@@ -193,9 +193,7 @@ def test_a_named_release_is_made_once_here_or_there(tmp_path: Path) -> None:
     assert [each.state for each in ledger.account("visits").releases] == ["done"]
 
 
-@pytest.mark.parametrize(
-    "mechanism", [dpsu.Sieve(rounds=3), dpsu.NGrams(max_items=20)], ids=["sieve", "ngrams"]
-)
+@every("mechanism", [dpsu.Sieve(rounds=3), dpsu.NGrams(max_items=20)])
 def test_texts_that_are_left_out_are_told(mechanism: Any) -> None:
     """As one machine tells them: texts and users that are missing, and tokens that are too long."""
     some = clusters.random_texts(np.random.default_rng(6), 200)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dpsu.engines.spark.query import MOST_PARTITIONS, ROWS_IN_PARTITION, partitions_for
+from tests.support.cases import every
 
 FEW, MANY = 10, 8_000_000
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "asked", "partitions"),
     [
         (0, None, 1),
