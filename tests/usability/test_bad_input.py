@@ -7,6 +7,7 @@ import math
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.plans.mechanisms import sieve
 from tests.support import flat
 
 MARK = "Geheimnis"
@@ -238,7 +238,8 @@ def test_one_user_per_row_is_questioned() -> None:
 
 
 def test_more_users_than_the_proof_covers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sieve, "MAX_USERS", 10)
+    design = dpsu.Sieve.design
+    monkeypatch.setattr(dpsu.Sieve, "design", lambda *given: replace(design(*given), max_users=10))
     plan = dpsu.plan(epsilon=1, delta=1e-5)
     data = {u: ["a"] for u in range(11)}
     with pytest.raises(dpsu.DataError, match="at most 10") as caught:
