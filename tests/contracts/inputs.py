@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import random
 from collections.abc import Callable
@@ -93,6 +95,30 @@ def _query(rows: Rows, column: str, folder: Path) -> dpsu.Query:
         connection.register("there", there)
         connection.execute("create table visits as select * from there")
     return dpsu.Query(f"duckdb:{file}", f'select "user", {column} from visits')
+
+
+def people() -> pa.Table:
+    """Columns of all types, with names that need care; some cells and some users are missing."""
+    rows, noon, day = range(600), datetime.datetime(2024, 2, 29, 12), datetime.timedelta(1)
+    return pa.table(
+        {
+            "id": pa.array([at // 2 if at % 50 else None for at in rows], pa.int32()),
+            "site": ["a\t" if at % 2 else "b\\" for at in rows],
+            "kind": pa.array([at % 3 if at % 7 else None for at in rows], pa.int8()),
+            "a.b `c`": ["e\u0301" if at % 3 else "\u00e9" for at in rows],
+            "user": [at % 2 == 0 for at in rows],
+            "born": [(noon + at % 3 * day).date() for at in rows],
+            "local": pa.array([noon] * len(rows), pa.timestamp("us")),
+            "instant": pa.array([noon] * len(rows), pa.timestamp("us", "UTC")),
+            "price": [decimal.Decimal(f"{at % 4}.50") for at in rows],
+            "part": [float("nan") if at % 5 == 0 else at % 4 / 2 for at in rows],
+            "number": [str(at % 3) if at % 4 else "x" for at in rows],
+            "raw": pa.array([b"\xff\x00" if at % 2 else b"" for at in rows], pa.binary()),
+            "tags": [["x", f"t{at % 5}", None] if at % 6 else None for at in rows],
+            "place": [{"name": "fr", "day": noon.date()} if at % 2 else None for at in rows],
+            "city": [f"c{at % 40}" if at % 9 else None for at in rows],
+        }
+    )
 
 
 INPUTS: dict[str, Callable[[Rows, str, Path], Any]] = {

@@ -12,7 +12,6 @@ import pytest
 
 import dpsu
 import dpsu.spark
-from dpsu.plans.mechanisms import Mechanism
 from tests.support import clusters
 
 if TYPE_CHECKING:
@@ -76,34 +75,9 @@ def test_adaptive_plans_change_nothing(spark: SparkSession, plan: str) -> None:
         assert agreed(spark, table, 3, mechanism=ROUNDS) > 3
 
 
-@pytest.mark.parametrize("mechanism", [ONE_SHOT, ROUNDS], ids=lambda each: each.name)
-def test_one_partition(spark: SparkSession, mechanism: Mechanism) -> None:
-    table = clusters.random_table(np.random.default_rng(3), "text-text")
-    assert agreed(spark, table, 1, mechanism=mechanism) > 3
-
-
 @pytest.mark.slow
 def test_many_partitions(spark: SparkSession) -> None:
     """Each would be a task in every shuffle, so that few rows do not get as many as asked for."""
     table = clusters.random_table(np.random.default_rng(4), "int-text", 3000)
     assert agreed(spark, table, 40, mechanism=ONE_SHOT) > 3
     assert agreed(spark, table, 2_000, mechanism=ONE_SHOT) > 3
-
-
-@pytest.mark.parametrize("mechanism", [ONE_SHOT, ROUNDS], ids=lambda each: each.name)
-def test_one_user_with_very_many_rows(spark: SparkSession, mechanism: Mechanism) -> None:
-    """Rows of one user are in one partition, however many there are, and some of them repeat."""
-    many, rng = 300_000, np.random.default_rng(5)
-    user = np.concatenate([np.full(many, -1), np.repeat(np.arange(2000), 3)])
-    item = np.concatenate([rng.integers(0, many // 2, many), rng.integers(0, 50, 6000)])
-    table = pa.table({"user": user, "item": item})
-    assert agreed(spark, table, 3, mechanism=mechanism) > 40
-
-
-@pytest.mark.parametrize("mechanism", [ONE_SHOT, ROUNDS], ids=lambda each: each.name)
-def test_one_item_of_everybody(spark: SparkSession, mechanism: Mechanism) -> None:
-    """A key that every row of a plain GROUP BY would go to."""
-    users = np.arange(20_000)
-    own = pa.table({"user": users, "item": users + 1})
-    same = pa.table({"user": users, "item": np.zeros_like(users)})
-    assert agreed(spark, pa.concat_tables([own, same]), 3, mechanism=mechanism) >= 1

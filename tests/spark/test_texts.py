@@ -18,7 +18,7 @@ import dpsu
 import dpsu.spark
 from tests.spark.test_cli import SPARK
 from tests.support import clusters
-from tests.unit.engines.cluster.test_texts import saved_tokenizer
+from tests.support.clusters import saved_tokenizer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,30 +43,6 @@ def both(spark: SparkSession, table: pa.Table, **options: Any) -> dpsu.Release:
     return expected
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"ngrams": (1, 3), "mechanism": "weighted-gaussian"},
-        {
-            "tokenizer": lambda text: [text[:1]],
-            "mechanism": dpsu.Auto(among="parallel", budget=0.5),
-        },
-        {"tokenizer": "paper", "mechanism": dpsu.Sieve(rounds=3)},
-        {"tokenizer": "tokenizer.json", "mechanism": "weighted-gaussian", "counts": True},
-        {"tokenizer": lambda text: text.title().split(), "mechanism": "sips", "ngrams": 2},
-        {"tokenizer": "lines", "mechanism": "bits", "public_items": ["And a line"]},
-    ],
-    ids=["lengths", "auto", "paper", "file", "function", "lines"],
-)
-def test_texts_agree(spark: SparkSession, options: dict[str, Any], tmp_path: Path) -> None:
-    options = dict(options)
-    if options.get("tokenizer") == "tokenizer.json":
-        options["tokenizer"] = saved_tokenizer(tmp_path / "tokenizer.json")
-    texts = {name: options.pop(name) for name in ("tokenizer", "ngrams") if name in options}
-    table = clusters.random_texts(np.random.default_rng(5))
-    assert len(both(spark, table, item=dpsu.Tokens("body", **texts), **options)) > 0
-
-
 def test_users_of_several_columns_and_texts_that_are_lost(spark: SparkSession) -> None:
     table = clusters.random_texts(np.random.default_rng(6), 200)
     days = pa.array(np.arange(len(table)) % 2 + 19000, pa.int32()).cast(pa.date32())
@@ -83,14 +59,6 @@ def test_users_of_several_columns_and_texts_that_are_lost(spark: SparkSession) -
         dpsu.spark.release(spark.createDataFrame(table), strict=True, **BUDGET, **options)
     assert "secret" not in str(refused.value)
     assert both(spark, table.slice(len(table) - 3), **options).items == ()
-
-
-@pytest.mark.parametrize("tokenizer", ["words", "paper"])
-def test_lengths_after_lengths_agree(spark: SparkSession, tokenizer: str) -> None:
-    table = clusters.random_texts(np.random.default_rng(7), 300)
-    texts = dpsu.Tokens("body", tokenizer=tokenizer)
-    found = both(spark, table, item=texts, mechanism=dpsu.NGrams(max_items=20, spurious=0.3))
-    assert max(gram.count(" ") for gram in found.items) == 2
 
 
 @pytest.mark.parametrize(
