@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import random
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,32 +20,16 @@ import pytest
 
 import dpsu
 import dpsu.dask
-import dpsu.spark
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism
 from tests.contracts import assertions, engine_primitives, inputs
+from tests.contracts.comparing import Run, check_same, on_spark
 from tests.support import clusters
 from tests.support.cases import every
 from tests.support.clusters import saved_tokenizer
 
-Run = Callable[[pa.Table, dpsu.Plan], dpsu.Release]
-
 OFFERED: dict[str, type[Mechanism]] = {**MECHANISMS, dpsu.Auto.name: dpsu.Auto}
 PARALLEL = {name: assertions.small(kind) for name, kind in OFFERED.items() if kind.parallel}
 DAY = datetime.date(2024, 2, 29)
-
-
-def on_spark(request: pytest.FixtureRequest) -> Run:
-    session = request.getfixturevalue("spark")
-
-    def run(table: pa.Table, plan: dpsu.Plan) -> dpsu.Release:
-        frame = session.createDataFrame(table)
-        for name, type_ in zip(table.column_names, table.schema.types, strict=True):
-            if pa.types.is_timestamp(type_) and type_.tz is None:
-                # Spark takes them for instants.
-                frame = frame.withColumn(name, frame[name].cast("timestamp_ntz"))
-        return dpsu.spark.release(frame, plan, partitions=3).released
-
-    return run
 
 
 def on_dask(request: pytest.FixtureRequest) -> Run:
@@ -64,7 +47,7 @@ ENGINES: dict[str, Callable[[pytest.FixtureRequest], Run]] = {
     "local": lambda request: lambda table, plan: dpsu.release(table.slice(0), plan),
     "twin": lambda request: clusters.twin_release,
     "dask": on_dask,
-    "spark": on_spark,
+    "spark": lambda request: on_spark(request.getfixturevalue("spark")),
 }
 EACH_ENGINE = [
     pytest.param(name, marks=[pytest.mark.spark] if name == "spark" else []) for name in ENGINES
@@ -117,38 +100,13 @@ def texts(mechanism: Mechanism) -> tuple[pa.Table, dpsu.Plan]:
 KINDS: dict[str, Callable[[Mechanism], tuple[pa.Table, dpsu.Plan]]] = {
     "items": items, "keys": keys, "values": values, "texts": texts
 }  # fmt: skip
-# A release takes seconds on Spark. `tests/spark/test_agreement.py` has all mechanisms there.
+# A release takes seconds on Spark. `tests/spark/test_agreement.py` has all mechanisms.
 ENOUGH_ON_SPARK = {
     "items": ("weighted-gaussian", "sieve", "bits"),
     "keys": ("sips",),
     "values": ("auto",),
     "texts": ("ngrams",),
 }
-
-
-def heard(release: Callable[[], dpsu.Release]) -> tuple[dpsu.Release, set[str]]:
-    """What is released, and what is said of the data."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", dpsu.DataWarning)
-        released = release()
-    # `tests/spark/test_warnings.py` has users with a row each, of whom clusters tell less.
-    said = {str(each.message) for each in told}
-    return released, {each for each in said if not each.startswith("every row has its own")}
-
-
-def check_same(run: Run, table: pa.Table, plan: dpsu.Plan) -> None:
-    """Items, types, counts and warnings are those of one machine."""
-    (here, told), (there, told_there) = (
-        heard(lambda one=one: one(table, plan)) for one in (dpsu.release, run)
-    )
-    assert here.items, plan
-    assert there == here, plan
-    assert there.to_arrow().equals(here.to_arrow()), plan
-    assert there.values.type == here.values.type, plan
-    assert there.values.equals(here.values), plan
-    assert there.plan.hash == here.plan.hash
-    assert told_there == told, plan
-    assert plan.hash in there.report()
 
 
 @pytest.mark.parametrize("kind", KINDS)

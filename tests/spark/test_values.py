@@ -14,6 +14,7 @@ import dpsu.spark
 from tests.contracts.inputs import people
 from tests.spark.test_cli import SPARK
 from tests.spark.test_cli import dpsu as shell
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ def test_plans_strictness_and_nothing(spark: SparkSession) -> None:
         assert dict(dpsu.spark.domains(empty, plan)) == {"kind": (), "site": (), "city": ()}
 
 
-@pytest.mark.parametrize(
+@every(
     ("columns", "options", "words"),
     [
         ("id int, job string", {"columns": ["jop"]}, r"did you mean 'job'\?.*with columns"),
@@ -87,6 +88,7 @@ def test_what_is_wrong_is_refused_before_a_ledger_is_charged(
     assert not (tmp_path / "ledger.db").exists()
 
 
+@pytest.mark.thorough
 def test_values_from_the_shell(tmp_path: Path) -> None:
     table = people().select(["id", "site", "kind", "city"])
     pyarrow.parquet.write_table(table.drop_null(), tmp_path / "people.parquet")
