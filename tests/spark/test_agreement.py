@@ -54,7 +54,8 @@ def test_an_approved_plan_runs_here_and_there(spark: SparkSession, tmp_path: Pat
         here = dpsu.release(table, plan)
     with pytest.warns(dpsu.DataWarning, match="insecure_seed") as told_there:
         there = dpsu.spark.release(frame, plan, partitions=2)
-    assert {warning.filename for warning in [*told, *told_there]} == {__file__}
+    ours = [each for each in [*told, *told_there] if each.category is dpsu.DataWarning]
+    assert {warning.filename for warning in ours} == {__file__}
     assert len(here) > 3
     assert there.released == here
     assert there.plan.hash == here.plan.hash == there.released.plan_hash == made.hash
