@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 
 import dpsu
@@ -20,6 +15,7 @@ from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.spark import query as engine
 from tests.spark import flaky
 from tests.support import clusters, flat
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,9 +38,9 @@ def sent_by_value() -> Any:
 
 
 @pytest.mark.usefixtures("sent_by_value")
-@pytest.mark.parametrize(
+@every(
     ("mechanism", "options", "killed"),
-    [("weighted-gaussian", {}, True), ("sips", {"rounds": 2}, False), ("reroute", {}, True)],
+    [("weighted-gaussian", {}, True), ("sips", {"rounds": 2}, False)],
 )
 def test_a_task_of_every_stage_dies_on_the_way(
     spark: SparkSession,
@@ -95,19 +91,3 @@ def test_a_job_that_dies_releases_nothing(
         flat.spark_release(dying, partitions=2, rounds=4, **BUDGET)
     assert len(flat.spark_release(df, partitions=2, rounds=4, **BUDGET).released) == 5
     assert len(set(keys)) == 2
-
-
-@pytest.mark.slow
-def test_an_executor_is_killed(tmp_path: Path) -> None:
-    table = clusters.random_table(np.random.default_rng(3), "int-text", 2000)
-    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
-    given: dict[str, Any] = {"mechanism": "sieve", "insecure_seed": 3, "rounds": 4, **BUDGET}
-    command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "spark" / "killing.py")]
-    done = subprocess.run(
-        [*command, str(tmp_path), str(tmp_path / "rows.parquet"), json.dumps(given)],
-        capture_output=True, text=True, timeout=900, check=False, env=dict(os.environ),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["killed"] == 1
-    assert tuple(told["items"]) == flat.release(table, **given).items

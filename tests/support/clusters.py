@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,18 @@ def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Relea
     """A release by the one-process twin, by way of the front door that all clusters share."""
     data = OneProcessData(table, random.Random(1), **options)
     return release_on(data, plan, plan, Spending.of(None), stages(None))
+
+
+def saved_tokenizer(path: Path) -> str:
+    """A tokenizer file of the words that random texts have."""
+    import tokenizers
+
+    words = ["[UNK]", *(f"w{n}" for n in range(40))]
+    model = tokenizers.models.WordLevel({w: n for n, w in enumerate(words)}, unk_token="[UNK]")
+    made = tokenizers.Tokenizer(model)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(path))
+    return str(path)
 
 
 def random_texts(rng: np.random.Generator, texts: int = 400) -> pa.Table:
