@@ -67,24 +67,8 @@ def test_hooks_need_nothing_but_the_virtual_environment() -> None:
         program, *rest = hook["entry"].split()
         assert program in {f".venv/bin/{name}" for name in ("mypy", "python", "ruff")}
         if program.endswith("python"):
-            option, module = rest[:2]
-            assert option == "-m"
+            module = rest[1]
             assert (ROOT / f"{module.replace('.', '/')}.py").exists()
-
-
-def test_a_form_asks_for_something() -> None:
-    for path in sorted(FORMS.glob("[!c]*.yml")):
-        form = read(path)
-        assert form["name"], path
-        assert form["description"], path
-        fields = [part for part in form["body"] if part["type"] != "markdown"]
-        identifiers = [field["id"] for field in fields]
-        assert len(set(identifiers)) == len(identifiers) >= 2, path
-        for field in fields:
-            assert field["attributes"]["label"], path
-        text = path.read_text(encoding="utf-8")
-        for link in re.findall(r"blob/HEAD/([^)]+)\)", text):
-            assert (ROOT / link).exists(), link
 
 
 def test_forms_keep_private_data_and_broken_guarantees_out_of_public() -> None:
@@ -92,9 +76,9 @@ def test_forms_keep_private_data_and_broken_guarantees_out_of_public() -> None:
         text = (FORMS / f"{name}.yml").read_text(encoding="utf-8")
         assert re.search("do not paste private data", text, re.IGNORECASE), name
         assert "SECURITY.md" in text, name
-        parts = read(FORMS / f"{name}.yml")["body"]
-        boxes = [part["attributes"] for part in parts if part["type"] == "checkboxes"]
-        assert all(option["required"] for box in boxes for option in box["options"]), name
+    for path in FORMS.glob("*.yml"):
+        for link in re.findall(r"blob/HEAD/([^)]+)\)", path.read_text(encoding="utf-8")):
+            assert (ROOT / link).exists(), link
 
 
 def test_the_citation_is_that_of_the_project() -> None:
@@ -128,8 +112,6 @@ def test_the_image_is_made_of_files_that_exist() -> None:
 
 def test_what_contributors_are_told_is_so() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert link.startswith("http") or (ROOT / link).exists(), link
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"\bmake ([a-z]+)\b(?=[` ])", text):
         assert re.search(rf"^{target}:", makefile, re.M), target
