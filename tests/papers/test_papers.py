@@ -61,6 +61,7 @@ def results(paths: tuple[Path, Path]) -> Results:
     return first, second
 
 
+@pytest.mark.thorough
 def test_every_table_and_figure_is_produced_on_every_set(results: Results) -> None:
     for found, module in zip(results, (gopi2020, carvalho2022), strict=True):
         assert list(found["sets"]) == ["synthetic", "airbnb_reviews", "steam_200k", "reddit"]
@@ -76,6 +77,7 @@ def test_every_table_and_figure_is_produced_on_every_set(results: Results) -> No
     assert carvalho2022.FIGURES == ("2", "3")
 
 
+@pytest.mark.thorough
 def test_the_page_shows_everything(paths: tuple[Path, Path]) -> None:
     text = paper_page.page(*paths)
     gopi, carvalho = text.split("## Carvalho et al. 2022")
@@ -93,6 +95,7 @@ def test_the_page_shows_everything(paths: tuple[Path, Path]) -> None:
             assert len({line.count("|") for line in lines.split("\n")}) == 1, lines
 
 
+@pytest.mark.thorough
 def test_files_of_the_papers_are_read_by_their_loaders(results: Results) -> None:
     first, second = (found["sets"]["reddit"] for found in results)
     assert (first["users"], first["observations"]) == (3, 5)
