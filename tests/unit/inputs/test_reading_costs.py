@@ -13,9 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from dpsu.contributions import interner
 from dpsu.contributions.id_tables import TextIds
-from dpsu.contributions.ids import places_in_dictionary
 from dpsu.inputs import delimited
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.reading import Source
@@ -66,20 +64,6 @@ def test_only_columns_that_repeat_are_read_as_dictionaries(
     assert len(asked) == GROUPS
     assert not any("user" in names for names in asked)
     assert asked[-1] == ["item"]
-
-
-def test_texts_are_not_made_into_dictionaries_to_be_interned(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[pa.DataType] = []
-
-    def watched(name: str, chunk: pa.Array) -> Any:
-        seen.append(chunk.type)
-        return places_in_dictionary(name, chunk)
-
-    monkeypatch.setattr(interner, "places_in_dictionary", watched)
-    pairs_of(path)
-    assert all(pa.types.is_dictionary(type_) for type_ in seen)
 
 
 def test_parts_are_interned_side_by_side(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
