@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
-import subprocess
-import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from benchmarks import paper_files
 from benchmarks.paper_texts import LOADERS, count_holders
 
-import dpsu
 from dpsu.inputs.public import read_prior
 from tests.support.paper_files import REDDIT, REDDIT_ROWS, Rows, as_csv, load, zipped
 
@@ -40,18 +36,6 @@ def test_reddit_as_published_however_it_is_packed(tmp_path: Path) -> None:
     ):
         (tmp_path / file).write_bytes(content)
         assert load("reddit", tmp_path / file) == REDDIT_ROWS, (file, content)
-
-
-def test_line_breaks_in_texts_wherever_a_block_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [(f"user {n}", f'one, {n}\n\nnobody,{n}\n"end"') for n in range(50)]
-    path = tmp_path / "clean_askreddit.csv"
-    path.write_bytes(as_csv(["author", "clean_text"], [list(row) for row in rows]))
-    for block in (100, 101, 103, 107, 113):
-        in_small_blocks(monkeypatch, block)
-        assert len(list(LOADERS["reddit"].tables([path]))) > 10, block
-        assert load("reddit", path) == rows, block
 
 
 RAW = [
@@ -205,23 +189,6 @@ def test_imdb_from_csv_and_from_the_folder_is_the_same(
     assert load("imdb", tmp_path / "aclImdb") == expected
 
 
-def test_wiki_from_a_converted_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_small_blocks(monkeypatch, 1 << 20)
-    abstracts = ["April is a month.", None, "", "Zürich\nis a city.", "Air is a gas."]
-    frame = pd.DataFrame({"title": list("abcde"), "abstract_original": abstracts})
-    frame.to_pickle(tmp_path / "wikipedia_abstracts.pkl")
-    with pytest.raises(dpsu.ParameterError, match="convert it") as error:
-        load("wiki", tmp_path / "wikipedia_abstracts.pkl")
-    # The fix that the error names is the fix.
-    command = str(error.value).split('python -c "')[1].removesuffix('"')
-    subprocess.run([sys.executable, "-c", command], cwd=tmp_path, check=True, timeout=120)
-    assert load("wiki", tmp_path / "wikipedia_abstracts.parquet") == [
-        ("0", "April is a month."),
-        ("3", "Zürich\nis a city."),
-        ("4", "Air is a gas."),
-    ]
-
-
 def test_wiki_from_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_small_blocks(monkeypatch, 1 << 20)
     docs = [
@@ -249,11 +216,3 @@ def test_holders_are_artists_not_songs(tmp_path: Path, monkeypatch: pytest.Monke
         prior = read_prior(counted)
         assert prior.items.to_pylist() == list(expected), block
         assert prior.numbers.tolist() == list(expected.values()), block
-
-
-def test_holders_are_documents_where_each_is_its_own(tmp_path: Path) -> None:
-    rows = [["a a b", "positive"], ["a", "negative"], ["", "negative"], ["b a", "negative"]]
-    (tmp_path / "IMDB Dataset.csv").write_bytes(as_csv(["review", "sentiment"], rows))
-    loader = LOADERS["imdb"]
-    counted = count_holders(loader, loader.tables([tmp_path / "IMDB Dataset.csv"]), str.split)
-    assert counted.to_pydict() == {"item": ["a", "b"], "holders": [3, 2]}

@@ -170,11 +170,3 @@ def test_made_up_priors_overlap_as_they_should() -> None:
     overlap, correlation = overlap_and_correlation(items.dictionary, holders, prior)
     assert overlap == pytest.approx(0.3, abs=0.02)
     assert correlation == pytest.approx(0.8, abs=0.1)
-
-
-def test_p_values() -> None:
-    assert gopi2020.p_value([5, 5], [5, 5]) is None
-    assert gopi2020.p_value([5], [6]) is None
-    low = gopi2020.p_value([1, 2, 3], [101, 102, 103])
-    assert low is not None
-    assert low < 1e-4

@@ -20,17 +20,8 @@ YAML = [
 ]
 
 
-class NoDuplicates(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML in which a key that is given twice is an error, and not the last one's."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        assert len(keys) == len(set(keys)), f"a key of {keys} is given twice"
-        return dict(super().construct_mapping(node, deep))
-
-
 def read(path: Path) -> dict[str, Any]:
-    found = yaml.load(path.read_text(encoding="utf-8"), NoDuplicates)
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found
 
