@@ -50,18 +50,6 @@ def test_continuous_integration_tests_every_supported_python() -> None:
     assert workflow["permissions"] == {"contents": "read"}
 
 
-def test_hooks_need_nothing_but_the_virtual_environment() -> None:
-    (repo,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
-    assert repo["repo"] == "local"
-    for hook in repo["hooks"]:
-        assert hook["language"] == "system"
-        program, *rest = hook["entry"].split()
-        assert program in {f".venv/bin/{name}" for name in ("mypy", "python", "ruff")}
-        if program.endswith("python"):
-            module = rest[1]
-            assert (ROOT / f"{module.replace('.', '/')}.py").exists()
-
-
 def test_forms_keep_private_data_and_broken_guarantees_out_of_public() -> None:
     for name in ("bug", "privacy-concern"):
         text = (FORMS / f"{name}.yml").read_text(encoding="utf-8")

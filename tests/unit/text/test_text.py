@@ -405,15 +405,6 @@ def test_words_of_texts_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "good morning" in pairs
 
 
-def test_greedy_follows_the_counts_of_tokens() -> None:
-    texts = {f"u{u}": "often often often seldom" for u in range(30)}
-    result = dpsu.release(
-        texts, epsilon=5, delta=1e-3, mechanism=dpsu.Greedy(cutoff=40), item=dpsu.Tokens("t"),
-        insecure_seed=1,
-    )  # fmt: skip
-    assert result.items == ("often",)
-
-
 def test_lengths_and_wrong_options() -> None:
     lengths: dict[Any, tuple[int, int]] = {
         None: (1, 1), 2: (2, 2), (1, 3): (1, 3), "2": (2, 2), "1-3": (1, 3), " 1 - 3 ": (1, 3),
