@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import math
 import re
 from typing import Any
@@ -47,7 +46,7 @@ EVERY: list[dict[str, Any]] = [
 
 
 @every("options", EVERY)
-def test_json_round_trip_and_equality(options: dict[str, Any]) -> None:
+def test_a_plan_in_json_and_in_words(options: dict[str, Any]) -> None:
     plan = flat.plan(epsilon=1, delta=1e-5, **options)
     again = dpsu.Plan.from_json(plan.to_json())
     assert again == plan
@@ -55,12 +54,6 @@ def test_json_round_trip_and_equality(options: dict[str, Any]) -> None:
     assert again == flat.plan(epsilon=1, delta=1e-5, **options)
     assert again != flat.plan(epsilon=1.01, delta=1e-5, **options)
     assert again.needed == plan.needed
-    json.loads(plan.to_json())
-
-
-@every("options", EVERY)
-def test_a_plan_in_words(options: dict[str, Any]) -> None:
-    plan = flat.plan(epsilon=1, delta=1e-5, **options)
     text = str(plan)
     assert plan.name in text
     assert ("NO GUARANTEE" in text) == (not plan.private)
@@ -137,12 +130,6 @@ def test_a_prior_is_part_of_the_plan_by_its_content() -> None:
     same = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(prior={"b": 2.0, "a": 1.0}))
     other = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(prior={"a": 1, "b": 3}))
     assert one == same != other
-
-
-@every("text", ["{}", "[]", '{"format": 99}'])
-def test_what_is_not_a_plan(text: str) -> None:
-    with pytest.raises(dpsu.ParameterError, match="not a plan"):
-        dpsu.Plan.from_json(text)
 
 
 def test_public_names() -> None:
