@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -216,9 +217,10 @@ def _copied(users: list[list[int]], n_items: int, copies: int) -> Callable[[], L
     return make
 
 
-def divergence(p: dict[frozenset[int], float], q: dict[frozenset[int], float], eps: float) -> float:
-    """Smallest delta for which the two laws are (eps, delta)-close, in both directions."""
-    ratio = math.exp(eps)
-    one = sum(max(0.0, p[o] - ratio * q[o]) for o in p)
-    two = sum(max(0.0, q[o] - ratio * p[o]) for o in p)
-    return max(one, two)
+def divergence(p: Mapping[Any, float], q: Mapping[Any, float], epsilon: float) -> float:
+    """Smallest delta for which the two laws are (epsilon, delta)-close, in both directions."""
+    ratio, seen = math.exp(epsilon), p.keys() | q.keys()
+    return max(
+        sum(max(0.0, one.get(o, 0.0) - ratio * other.get(o, 0.0)) for o in seen)
+        for one, other in ((p, q), (q, p))
+    )

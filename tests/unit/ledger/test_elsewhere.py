@@ -1,5 +1,6 @@
 """What other software spends on the same people."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import json
@@ -72,7 +73,7 @@ def test_what_is_no_price_is_refused(tmp_path: Path, what: Any, cost: Any) -> No
     assert not ledger.path.exists()
 
 
-def test_the_command_line_adds_and_shows(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_the_command_line_adds_and_shows(run: Run, tmp_path: Path) -> None:
     file = str(tmp_path / "ledger.db")
     added = ["--dataset", "visits", "--add", "OpenDP: sums", "--cost", "0.5,0"]
     code, out, err = run("ledger", file, *added, "--budget", "2,1e-5")

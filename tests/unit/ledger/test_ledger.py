@@ -1,5 +1,6 @@
 """The ledger: what is charged, what is refused, what is kept, and what no kill can undo."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import contextlib
@@ -164,16 +165,6 @@ def test_every_way_to_release_is_charged(ledger: Ledger) -> None:
     assert dpsu.Plan.from_json(str(entries[0].plan)) == flat.plan(**privacy, **SURE)
 
 
-def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
-    with pytest.raises(dpsu.DataError):
-        flat.release([("a", 1), ("b", 0.5)], epsilon=1, delta=1e-6, strict=True, **given)
-    with contextlib.suppress(ZeroDivisionError), ledger.dataset("visits") as open_:
-        dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
-        _ = 1 / 0
-    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 2
-
-
 def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
     given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
     given |= {"epsilon": 1, "delta": 1e-6}
@@ -287,10 +278,7 @@ SPECIAL = [":memory:", "", ":", "file:l.db", "file:l.db?mode=memory", "file::mem
 
 @every("name", SPECIAL)
 def test_names_that_keep_nothing_are_refused(
-    run: Run,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("user,item\na,b\n")
@@ -318,10 +306,7 @@ NAMES = [
 
 @every("name", NAMES)
 def test_whatever_a_ledger_is_called_it_is_found_again(
-    run: Run,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("user,item\na,b\n")
@@ -357,7 +342,7 @@ def test_a_ledger_stays_where_it_was_named(tmp_path: Path, monkeypatch: pytest.M
     assert book.path == (tmp_path / "ledger.db").resolve()
 
 
-def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/null"), Path("/dev/zero")):
@@ -406,7 +391,7 @@ def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> Non
     edit(path, *statements)
 
 
-def refused(ledger: Ledger, run: Run, words: str) -> None:  # noqa: F811
+def refused(ledger: Ledger, run: Run, words: str) -> None:
     """It can be neither read nor charged, and whoever tries is told the file and what is wrong."""
     for act in (ledger.datasets, lambda: ledger.head, lambda: charge(ledger)):
         with pytest.raises(dpsu.LedgerError) as caught:
@@ -466,10 +451,7 @@ def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
     ],
 )
 def test_what_no_release_wrote_is_refused(
-    tmp_path: Path,
-    run: Run,  # noqa: F811
-    change: Callable[[list[dict[str, Any]]], object],
-    words: str,
+    tmp_path: Path, run: Run, change: Callable[[list[dict[str, Any]]], object], words: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger, **SURE)
@@ -505,10 +487,7 @@ def test_what_no_release_wrote_is_refused(
     ],
 )  # fmt: skip
 def test_the_chain_shows_what_was_changed_removed_added_or_moved(
-    tmp_path: Path,
-    run: Run,  # noqa: F811
-    statements: list[str],
-    words: str,
+    tmp_path: Path, run: Run, statements: list[str], words: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger)
@@ -518,9 +497,7 @@ def test_the_chain_shows_what_was_changed_removed_added_or_moved(
 
 
 def test_a_cheaper_entry_of_another_ledger_does_not_fit(
-    ledger: Ledger,
-    run: Run,  # noqa: F811
-    tmp_path: Path,
+    ledger: Ledger, run: Run, tmp_path: Path
 ) -> None:
     """As a copy that was put together from two would have it: each entry fits where it was."""
     other = Ledger(tmp_path / "other.db")
@@ -551,10 +528,7 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
     ],
 )
 def test_tables_that_are_not_those_of_a_ledger(
-    tmp_path: Path,
-    run: Run,  # noqa: F811
-    statements: list[str],
-    words: str,
+    tmp_path: Path, run: Run, statements: list[str], words: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger)
@@ -578,8 +552,7 @@ def test_housekeeping_of_sqlite_does_no_harm(ledger: Ledger) -> None:
 
 
 def test_missing_newest_entries_are_shown_by_a_head_kept_elsewhere(
-    ledger: Ledger,
-    run: Run,  # noqa: F811
+    ledger: Ledger, run: Run
 ) -> None:
     charge(ledger)
     old = ledger.head
@@ -607,27 +580,24 @@ def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
     """The recipe of the guide, from outside: previous hash, number and content, a line each."""
     charge(ledger, **SURE)
     connection = sqlite3.connect(ledger.path)
-    rows = connection.execute(
-        "select number, content, hash from entries order by number"
-    ).fetchall()
+    rows = list(connection.execute("select number, content, hash from entries order by number"))
     connection.close()
     previous = ""
     for number, content, found in rows:
         previous = hashlib.sha256(f"{previous}\n{number}\n{content}".encode()).hexdigest()
         assert previous == found
     assert previous == ledger.head
-    (entry,) = ledger.account("visits").releases
+    (entry,), plan = ledger.account("visits").releases, flat.plan(epsilon=1, delta=1e-6, **SURE)
     told = json.loads(rows[1][1])
     assert told.pop("plan") == json.loads(str(entry.plan))
     assert entry.cost.shift is not None
     assert told == {
         "kind": "charge", "dataset": "visits", "time": entry.started, "mechanism": entry.mechanism,
-        "epsilon": 1.0, "delta": 1e-6, **{"shift_squared": entry.cost.shift.squared},
+        "epsilon": 1.0, "delta": 1e-6, "shift_squared": entry.cost.shift.squared,
         "novel": entry.cost.shift.novel, "run": RUN, "plan_hash": entry.plan_hash,
     }  # fmt: skip
-    assert entry.run == RUN
-    assert entry.plan_hash == flat.plan(epsilon=1, delta=1e-6, **SURE).hash
-    assert dpsu.Plan.from_json(str(entry.plan)) == flat.plan(epsilon=1, delta=1e-6, **SURE)
+    assert (entry.run, entry.plan_hash) == (RUN, plan.hash)
+    assert dpsu.Plan.from_json(str(entry.plan)) == plan
 
 
 # Void: what ended before it read anything.
@@ -641,12 +611,7 @@ def _fails(stage: str, number: int) -> None:
     raise Unlucky
 
 
-@pytest.mark.parametrize("function", ["release", "ngrams"])
-def test_what_fails_before_the_first_row_is_void(
-    ledger: Ledger,
-    run: Run,  # noqa: F811
-    function: str,
-) -> None:
+def test_what_fails_before_the_first_row_is_void(ledger: Ledger, run: Run) -> None:
     touched: list[int] = []
 
     class Watched(dict[str, list[str]]):
@@ -655,10 +620,9 @@ def test_what_fails_before_the_first_row_is_void(
             return super().items()
 
     given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
-    more: dict[str, Any] = SURE if function == "release" else {"text": "t"}
+    given |= {"epsilon": 3, "delta": 1e-6} | SURE
     with pytest.raises(Unlucky):
-        getattr(flat, function)(Watched(VISITS), epsilon=3, delta=1e-6, progress=_fails, **given,
-                                **more)  # fmt: skip
+        flat.release(Watched(VISITS), progress=_fails, **given)
     assert not touched
     (entry,) = ledger.account("visits").releases
     assert (entry.state, entry.reason) == ("void", "Unlucky")
@@ -669,7 +633,7 @@ def test_what_fails_before_the_first_row_is_void(
     assert "1 void: it ended after the charge and before it began to read" in told
     assert "spent, sums: epsilon 0, delta 0; left: epsilon 3, delta 1e-05" in told
     # The budget is there for another one.
-    assert len(flat.release(VISITS, epsilon=3, delta=1e-6, **SURE, **given)) == 2
+    assert len(flat.release(VISITS, **given)) == 2
     assert [e.state for e in ledger.account("visits").releases] == ["void", "done"]
 
 
@@ -695,17 +659,18 @@ def test_what_fails_after_the_first_row_is_not_void(ledger: Ledger) -> None:
     for data, options in trials:
         with pytest.raises((Unlucky, dpsu.DataError)):
             flat.release(data, epsilon=1, delta=1e-6, **given, **options)
-    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 4
-    assert ledger.account("visits").total.epsilon == 4
+    with contextlib.suppress(ZeroDivisionError), ledger.dataset("visits") as open_:
+        dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
+        _ = 1 / 0
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 5
+    assert ledger.account("visits").total.epsilon == 5
 
 
 def test_an_interrupt_before_the_first_row_is_void(ledger: Ledger) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
     with ledger.dataset("visits", budget=(3, 1e-5)) as open_:
-        open_.charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
-        with (
-            pytest.raises(KeyboardInterrupt),
-            open_.charged(dpsu.plan(epsilon=1, delta=1e-6), run=RUN),
-        ):
+        open_.charge(plan, run=RUN)
+        with pytest.raises(KeyboardInterrupt), open_.charged(plan, run=RUN):
             raise KeyboardInterrupt
     states = [(e.state, e.reason) for e in ledger.account("visits").releases]
     assert states == [("done", None), ("void", "KeyboardInterrupt")]
@@ -733,7 +698,7 @@ def test_nothing_that_ended_can_end_again(ledger: Ledger) -> None:
 # What the accounts take for granted is said wherever they are shown.
 
 
-def test_the_promise_of_the_gaussian_account_is_printed(ledger: Ledger, run: Run) -> None:  # noqa: F811
+def test_the_promise_of_the_gaussian_account_is_printed(ledger: Ledger, run: Run) -> None:
     charge(ledger)
     promise = (
         "epsilon, delta and mechanism of a release were chosen by what earlier releases showed"
@@ -753,7 +718,7 @@ def test_the_promise_of_the_gaussian_account_is_printed(ledger: Ledger, run: Run
 # The shell.
 
 
-def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
     book, out = tmp_path / "ledger.db", tmp_path / "out.txt"
@@ -830,12 +795,12 @@ def test_processes_charge_one_after_the_other(tmp_path: Path) -> None:
 def test_no_kill_loses_a_charge(tmp_path: Path) -> None:
     """Kills at every statement of the protocol, and at random instants."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.kill_harness", str(tmp_path), "7", "80"],
+        [sys.executable, "-m", "tests.support.kill_harness", str(tmp_path), "7", "180"],
         capture_output=True, check=False, text=True, cwd=ROOT, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     killed, charged, visible = map(int, done.stdout.split())
-    assert killed >= 80
+    assert killed >= 180
     assert charged > visible >= 2  # two at least were left alone
 
 

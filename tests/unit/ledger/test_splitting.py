@@ -1,5 +1,6 @@
 """One budget for several equal releases."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import functools
@@ -80,7 +81,7 @@ def test_a_mechanism_without_a_guarantee_is_refused() -> None:
         dpsu.split_budget(BUDGET, releases=4, mechanism=unproven)
 
 
-def test_the_command_line_plans_one_of_them(run: Run) -> None:  # noqa: F811
+def test_the_command_line_plans_one_of_them(run: Run) -> None:
     typed = ["plan", "--epsilon", "3", "--delta", "1e-5", "--mechanism", "weighted-gaussian"]
     code, out, err = run(*typed, "--releases", "4")
     assert code == 0, err

@@ -20,7 +20,6 @@ from dpsu.inputs.keyed import Keyed
 from dpsu.inputs.public import read_prior
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.randomness.keys import Key
-from dpsu.runtime import threads
 from tests.support import flat
 from tests.support.cases import every
 from tests.support.databases import LISTED, listed_users
@@ -145,6 +144,12 @@ def test_samples_are_uniform_and_independent_between_users() -> None:
     assert stats.binomtest(int(counts.sum()), 50 * n, 0.07).pvalue < 1e-20
 
 
+def test_users_are_ordered_uniformly() -> None:
+    ids = text([f"u{k}" for k in range(50)])
+    places = np.array([int(np.flatnonzero(order.hash_order(ids, s) == 0)[0]) for s in range(4000)])
+    assert stats.chisquare(np.bincount(places, minlength=50)).pvalue > 1e-20
+
+
 def test_repeats_order_a_user_and_ties_keep_the_item_order() -> None:
     given = Contributions(
         np.array([0, 4, 4]),
@@ -176,28 +181,6 @@ def test_grouping_merges_duplicates_and_counts_them(given: bool) -> None:
     plain = arrange(pairs, users, items, with_repeats=False)
     assert plain.repeats is None
     assert plain.sizes.tolist() == [2, 1]
-
-
-def test_grouping_in_parallel_is_grouping(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges of users side by side give what one range gives."""
-    rng = np.random.default_rng(2)
-    pairs = intern(
-        rows(
-            [f"u{k}" for k in rng.integers(300, size=5000)],
-            [f"i{k}" for k in rng.zipf(1.5, 5000) % 99],
-        )
-    )
-    orders = rng.permutation(len(pairs.users)), rng.permutation(len(pairs.items))
-    alone = arrange(pairs, *orders, with_repeats=True)
-    monkeypatch.setattr(threads, "SMALL", 0)
-    monkeypatch.setattr(threads, "WORKERS", 3)
-    side_by_side = arrange(pairs, *orders, with_repeats=True)
-    for u, (low, high) in enumerate(zip(alone.start, alone.stop, strict=False)):
-        assert (side_by_side.start[u], side_by_side.stop[u]) == (low, high)
-        assert (side_by_side.items[low:high] == alone.items[low:high]).all()
-        assert alone.repeats is not None
-        assert side_by_side.repeats is not None
-        assert (side_by_side.repeats[low:high] == alone.repeats[low:high]).all()
 
 
 def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:

@@ -248,10 +248,6 @@ def test_a_key_takes_all_of_32_bytes_of_the_operating_system(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So many are asked for, and whichever of them changes, the key is another."""
-    import os
-    import random
-    import secrets
-
     tape, asked = bytearray(range(32)), [0]
 
     def source(size: int | None = None) -> bytes:
@@ -260,9 +256,8 @@ def test_a_key_takes_all_of_32_bytes_of_the_operating_system(
         asked[0] += size
         return bytes(tape[first : first + size])
 
-    monkeypatch.setattr(os, "urandom", source)
-    monkeypatch.setattr(random, "_urandom", source, raising=False)
-    monkeypatch.setattr(secrets, "token_bytes", source)
+    for where in ("os.urandom", "random._urandom", "secrets.token_bytes"):
+        monkeypatch.setattr(where, source, raising=False)
 
     def drawn() -> bytes:
         asked[0] = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -39,21 +38,16 @@ def missed(table: pa.Table) -> tuple[int, int]:
     )  # fmt: skip
     pairs = intern(rows)
     plan = dpsu.plan(epsilon=BUDGET[0], delta=BUDGET[1], mechanism="sieve")
-    names = pairs.items.values.to_pylist()
     counted = table.group_by("item").aggregate([("user", "count_distinct")]).to_pydict()
-    by_name = dict(zip(counted["item"], counted["user_count_distinct"], strict=True))
-    holders = np.array([by_name[name] for name in names])
-    ranked = np.sort(holders)[::-1]
-    place = {name: at for at, name in enumerate(names)}
+    holders = dict(zip(counted["item"], counted["user_count_distinct"], strict=True))
+    ranked = sorted(holders.values(), reverse=True)
     common_items = lost = 0
     for seed in range(KEYS):
         found = local.select_items(plan, pairs, Key.from_insecure_seed(seed))[1].to_pylist()
-        released = np.zeros(len(names), bool)
-        released[[place[name] for name in found]] = True
         need = ranked[min(len(found), len(ranked) - 1)]
-        common = holders >= 3 * need
-        common_items += int(common.sum())
-        lost += int((common & ~released).sum())
+        common = {item for item, number in holders.items() if number >= 3 * need}
+        common_items += len(common)
+        lost += len(common - set(found))
     return common_items, lost
 
 

@@ -25,12 +25,13 @@ from dpsu.privacy.curves import Gaussian
 from dpsu.privacy.normal import upper_tail
 from dpsu.randomness import coins
 from dpsu.randomness.keys import Key
-from dpsu.rounds.ngrams import HOW_MANY, NGramRounds, binomial, design_ngrams, spurious_pairs
+from dpsu.rounds.ngrams import HOW_MANY, NGramRounds, binomial, design_ngrams
 from dpsu.text.corpus import read_corpus
 from dpsu.text.domain import Domain
 from dpsu.text.spec import TextSpec
 from tests.support import flat
 from tests.support.cases import every
+from tests.support.sieve_probes import divergence
 
 BITS = 30
 SOURCE = TextSpec("text", "words", 1, 3)
@@ -188,12 +189,6 @@ def law(
     return outcomes
 
 
-def divergence(p: dict[Any, float], q: dict[Any, float], epsilon: float) -> float:
-    return sum(
-        max(0.0, p.get(o, 0.0) - math.exp(epsilon) * q.get(o, 0.0)) for o in p.keys() | q.keys()
-    )
-
-
 def neighbors(rng: np.random.Generator) -> tuple[Texts, Texts]:
     more = random_texts(rng, n_words=3, users=4)
     out = rng.choice(list(more))
@@ -214,7 +209,7 @@ def test_exact_privacy_of_tokens_and_pairs() -> None:
         more, less = neighbors(rng)
         p, q = (law(design, texts, ["a", "b", "c"]) for texts in (more, less))
         assert sum(p.values()) == pytest.approx(1.0)
-        cost = max(divergence(p, q, epsilon), divergence(q, p, epsilon))
+        cost = divergence(p, q, epsilon)
         assert cost <= delta * (1 + 1e-9), case
         worst = max(worst, cost / delta)
     # The account is not idle: what is spent is a fair part of what is allowed.
@@ -237,7 +232,7 @@ def test_exact_privacy_fails_for_readings_that_leak(trap: str) -> None:
     costs = {}
     for reading in (None, trap):
         p, q = (law(design, texts, ["a", "b"], reading) for texts in (more, others))
-        costs[reading] = max(divergence(p, q, 1.0), divergence(q, p, 1.0))
+        costs[reading] = divergence(p, q, 1.0)
     assert costs[None] <= delta
     assert costs[trap] > 3 * delta
 
@@ -278,25 +273,6 @@ def test_the_binomial_number_is_that_of_its_distribution(trials: int, threshold:
         key = Key.from_insecure_seed(seed)
         uniform = int.from_bytes(key.digest(HOW_MANY, 2, 0, b""), "big") / 2**256
         assert binomial(trials, curve, key, 2) == int(stats.binom.ppf(uniform, trials, chance))
-
-
-@pytest.mark.slow
-def test_spurious_pairs_are_uniform_over_what_nobody_weighs() -> None:
-    known = Domain.of_tokens(pa.array(["a", "b", "c"], pa.large_string()))
-    weighed = frozenset([0, 4])
-    curve = Gaussian(1.0, 1.0)
-    n, total = 3000, Counter[int]()
-    for seed in range(n):
-        drawn = spurious_pairs(known, weighed, curve, Key.from_insecure_seed(seed), 2)
-        assert len(set(drawn.tolist())) == len(drawn)
-        total.update(drawn.tolist())
-    assert set(total) == {1, 2, 3, 5, 6, 7, 8}
-    chance = upper_tail(1.0)
-    for count in total.values():
-        assert abs(count - n * chance) < 6 * math.sqrt(n * chance)
-    # The power to see a wrong probability: 1.3 x and 0.7 x would both be refused.
-    for wrong in (1.3, 0.7):
-        assert abs(wrong - 1) * n * chance > 6 * math.sqrt(n * chance)
 
 
 def test_the_domain_counts_and_numbers_its_continuations() -> None:

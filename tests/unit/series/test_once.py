@@ -1,5 +1,6 @@
 """A release of a ledger that has a name is made once."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import datetime
@@ -168,7 +169,7 @@ def test_it_needs_a_ledger() -> None:
         dpsu.release(VISITS, **PLAN, ledger=named(Spending.of(None), "monday"))
 
 
-def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{user},{item}\n" for user, held in VISITS.items() for item in held)
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
