@@ -29,7 +29,7 @@ import pytest
 import dpsu
 from dpsu.runtime import writing
 from tests.support.children import hear_signals
-from tests.unit.cli.test_cli import Run, run  # noqa: F401
+from tests.unit.cli.test_cli import Run
 
 PRIVACY = ("--mechanism", "weighted-gaussian", "--epsilon", "2", "--delta", "1e-6")
 MANY = [f"{n * 7919 % 10**9:09d}" for n in range(30_000)]
@@ -640,7 +640,7 @@ def test_no_items_are_explained(tmp_path: Path) -> None:
     assert "nothing-came-out" not in released_some.report()
 
 
-def test_what_is_read_is_never_written(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_read_is_never_written(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     data = folder / "d.csv"

@@ -15,7 +15,7 @@ import pytest
 
 import dpsu
 from dpsu.cli import options
-from tests.unit.cli.test_cli import Run, run  # noqa: F401
+from tests.unit.cli.test_cli import Run
 
 ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
 PROMISE = ("--epsilon", "2", "--delta", "1e-13")
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def approve(run: Run, tmp_path: Path) -> Callable[..., Path]:  # noqa: F811
+def approve(run: Run, tmp_path: Path) -> Callable[..., Path]:
     """Writes the plan that `dpsu plan --json` prints to a file."""
 
     def made(*arguments: object) -> Path:
@@ -48,7 +48,7 @@ def approve(run: Run, tmp_path: Path) -> Callable[..., Path]:  # noqa: F811
 
 
 def test_an_approved_plan_runs_and_everything_names_it(
-    run: Run,  # noqa: F811
+    run: Run,
     data: Path,
     approve: Callable[..., Path],
     tmp_path: Path,
@@ -120,7 +120,7 @@ def test_a_release_without_a_guarantee_says_so_in_its_file(tmp_path: Path) -> No
     assert kept[b"dpsu.guarantee"].startswith(b"NO GUARANTEE")
 
 
-def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:  # noqa: F811
+def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:
     """Every flag that makes a plan is refused beside one, except public data that a file lacks."""
     plan = approve(*SURE)
     kinds = {flag.name: flag.option for flag in options.mechanism_flags()}
@@ -190,7 +190,7 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
 
 
 def test_a_plan_that_was_edited_is_refused(
-    run: Run,  # noqa: F811
+    run: Run,
     data: Path,
     approve: Callable[..., Path],
     tmp_path: Path,
@@ -210,7 +210,7 @@ def test_a_plan_that_was_edited_is_refused(
             dpsu.Plan.from_json(file.read_text("utf-8"))
 
 
-def test_what_is_no_plan_is_refused(run: Run, data: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_no_plan_is_refused(run: Run, data: Path, tmp_path: Path) -> None:
     for content in [b"", b"{}", b"[]", b"\xff\xfe", b"plan", b"[" * 10**5]:
         (tmp_path / "plan.json").write_bytes(content)
         code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
@@ -225,7 +225,7 @@ def test_what_is_no_plan_is_refused(run: Run, data: Path, tmp_path: Path) -> Non
 
 
 def test_a_plan_is_not_overwritten_by_its_release(
-    run: Run,  # noqa: F811
+    run: Run,
     data: Path,
     approve: Callable[..., Path],
 ) -> None:
@@ -237,7 +237,7 @@ def test_a_plan_is_not_overwritten_by_its_release(
 
 
 def test_public_data_are_given_again_and_must_be_the_same(
-    run: Run,  # noqa: F811
+    run: Run,
     data: Path,
     approve: Callable[..., Path],
     tmp_path: Path,
@@ -336,7 +336,7 @@ def test_a_function_is_given_again_with_the_texts_of_the_plan() -> None:
 
 
 def test_a_file_cannot_name_a_function_that_runs_in_the_shell(
-    run: Run,  # noqa: F811
+    run: Run,
     tmp_path: Path,
 ) -> None:
     item = dpsu.Tokens("body", tokenizer=words_of)
@@ -359,7 +359,7 @@ def test_a_file_cannot_name_a_function_that_runs_in_the_shell(
 
 
 def test_what_was_selected_is_a_record_and_does_not_run(
-    run: Run,  # noqa: F811
+    run: Run,
     data: Path,
     tmp_path: Path,
 ) -> None:
@@ -387,7 +387,7 @@ def test_what_was_selected_is_a_record_and_does_not_run(
     assert "this plan records what dpsu.select chose, and cannot be run again" in err
 
 
-def test_whoever_approves_a_file_reads_it_in_words(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_whoever_approves_a_file_reads_it_in_words(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     typed = ("plan", "--epsilon", 1, "--delta", 1e-6, "--user", "person", "--item", "query")
     file.write_text(run(*typed, "--json")[1])
