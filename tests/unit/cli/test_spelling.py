@@ -83,7 +83,6 @@ plan E --users 10 => a forecast needs --users and --items-per-user
 plan E --users 10 --items-per-user 0.5
 plan E --users 10 --items-per-user 30 --vocabulary 20
 plan E --users 9 --items-per-user 3 --zipf -1
-plan E --users 9 --items-per-user 3 --max-items 300
 plan E --profile ROWS --zipf 1
 plan E --mechanism ngrams --text body --users 9 --items-per-user 3
 ngrams TEXTS E --text body --shares x => is not a list of numbers
@@ -149,10 +148,8 @@ def test_errors_name_the_way_out_and_do_not_speak_python(
         assert "Traceback" not in err, typed
         assert "defect" not in err, typed
         for path in (*files.values(), str(tmp_path)):
-            out, err = out.replace(path, ""), err.replace(path, "")
+            err = err.replace(path, "")
         assert not PYTHON.findall(err), (typed, err)
-        # Tables of forecasts have columns named as options are, and no more of Python.
-        assert not re.findall(f"{PYTHON.pattern} ?=", out), typed
 
 
 def test_a_column_of_a_plan_is_not_typed_anew(
