@@ -282,11 +282,11 @@ def test_arrays_of_items_are_not_added_up() -> None:
 
 def test_columns_of_different_lengths() -> None:
     from dpsu.contributions.interning import intern
-    from dpsu.contributions.pairs import rows_of
+    from dpsu.contributions.pairs import Rows
 
     one, two = pa.chunked_array([[1]]), pa.chunked_array([["a", "b"]])
     with pytest.raises(dpsu.DataError, match="different lengths"):
-        intern(rows_of(one, two, None, ("user", "item", None)))
+        intern(Rows([lambda: (one, two, None)], ("user", "item", None)))
 
 
 def test_no_type_is_guessed_from_one_users_row(tmp_path: Path) -> None:

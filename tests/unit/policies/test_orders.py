@@ -13,7 +13,7 @@ from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
-from dpsu.contributions.pairs import Rows, rows_of
+from dpsu.contributions.pairs import Rows
 from dpsu.inputs.public import read_prior
 from dpsu.kernels.ordering import order_by_hash
 from dpsu.runtime import threads
@@ -84,12 +84,8 @@ def test_scarce_puts_candidates_first_scarcest_first() -> None:
 
 
 def rows(users: list[str], items: list[str]) -> Rows:
-    return rows_of(
-        pa.chunked_array([pa.array(users)]),
-        pa.chunked_array([pa.array(items)]),
-        None,
-        ("user", "item", None),
-    )
+    columns = pa.chunked_array([users]), pa.chunked_array([items]), None
+    return Rows([lambda: columns], ("user", "item", None))
 
 
 def samples(users: list[str], items: list[str], max_items: int) -> dict[str, set[str]]:

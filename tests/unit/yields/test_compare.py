@@ -29,6 +29,7 @@ from dpsu.yields.tables import NOT_PRIVATE
 from tests.support import flat
 from tests.support.cases import every
 from tests.support.databases import OF_PAIRS
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 MARK = "Zzmarker"
 PRIVACY: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4}
@@ -223,7 +224,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "NOT PRIVATE" in (scratch / "out.html").read_text("utf-8")
 
 
-def test_the_command_refuses(tmp_path: Path) -> None:
+def test_the_command_refuses(run: Run, tmp_path: Path) -> None:  # noqa: F811
     data = tmp_path / "rows.csv"
     data.write_text(f"user,item\n{MARK},{MARK}\n")
     given = ("compare", data, "--epsilon", "1", "--delta", "1e-5")
@@ -238,11 +239,11 @@ def test_the_command_refuses(tmp_path: Path) -> None:
         (("--item", "word"), 2, "word"),
         (("--html", tmp_path / "nowhere" / "x.html"), 1, "there is no folder"),
     ):
-        done = shell(*given, *arguments)
-        assert done.returncode == code, done.stderr
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
-        assert MARK not in done.stderr + done.stdout
+        found, out, err = run(*given, *arguments)
+        assert found == code, err
+        assert words in err
+        assert "Traceback" not in err
+        assert MARK not in err + out
 
 
 def test_texts_are_compared_with_the_sizes_that_a_release_of_them_has() -> None:
@@ -252,7 +253,7 @@ def test_texts_are_compared_with_the_sizes_that_a_release_of_them_has() -> None:
     assert row.max_items == dpsu.plan(item=item, mechanism="sieve", **PRIVACY).max_items
 
 
-def test_a_query_is_compared_as_a_file_is(tmp_path: Path) -> None:
+def test_a_query_is_compared_as_a_file_is(run: Run, tmp_path: Path) -> None:  # noqa: F811
     import duckdb
 
     data, database = tmp_path / "rows.parquet", tmp_path / "rows.duckdb"
@@ -275,6 +276,6 @@ def test_a_query_is_compared_as_a_file_is(tmp_path: Path) -> None:
         ((*query, "--json", database), "is also read"),
         ((*query, "--item", "thing"), "there is no column 'thing'"),
     ):
-        refused = shell("compare", *arguments, *options)
-        assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
-        assert words in refused.stderr
+        code, out, err = run("compare", *arguments, *options)
+        assert (code, out) == (2, ""), err
+        assert words in err

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsu
-from dpsu.cli import main, progress
+from dpsu.cli import progress
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.inputs.columns import Items, Users
@@ -37,6 +35,7 @@ from dpsu.yields.made_up import zipf_like
 from tests.support import flat
 from tests.support.cases import every
 from tests.support.databases import OF_PAIRS, limited
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
 
@@ -184,7 +183,7 @@ def test_equal_profiles_give_equal_forecasts(seen: dpsu.Forecast) -> None:
     assert again.planned == seen.planned
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None, derandomize=True)
 @given(
     epsilon=st.floats(0.2, 3.0),
     size=st.floats(1.0, 12.0),
@@ -207,21 +206,9 @@ def test_more_epsilon_never_releases_less(
 
 
 def test_options_of_the_plan_are_those_of_its_forecast() -> None:
-    slow = flat.forecast(
-        epsilon=1,
-        delta=1e-6,
-        mechanism="policy-gaussian",
-        alpha=9.0,
-        mechanisms=["greedy"],
-        **SMALL,
-    )
-    quick = flat.forecast(
-        epsilon=1,
-        delta=1e-6,
-        mechanism="policy-gaussian",
-        alpha=2.0,
-        mechanisms=["greedy"],
-        **SMALL,
+    given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "policy-gaussian"}
+    slow, quick = (
+        flat.forecast(alpha=alpha, mechanisms=["greedy"], **given, **SMALL) for alpha in (9.0, 2.0)
     )
     assert slow.plan.cutoff != quick.plan.cutoff
     assert slow.planned.released != quick.planned.released
@@ -303,30 +290,12 @@ def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
 
 # The shell.
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dpsu", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capfd.readouterr()
-        return code, out, "".join(f"{x}\n" for x in err.splitlines() if "compiling" not in x)
-
-    return call
-
-
 PLAN = ("plan", "--epsilon", "1", "--delta", "1e-6")
 
 
-def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:
+def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:  # noqa: F811
     page = tmp_path / "plan.html"
-    given = (*PLAN, "--users", 1500, "--items-per-user", 6, "--vocabulary", 2000)
+    given = (*PLAN, "--users", 600, "--items-per-user", 6, "--vocabulary", 400)
     code, out, err = run(*given, "--html", page)
     assert (code, err) == (0, "")
     assert out.startswith(str(dpsu.plan(epsilon=1, delta=1e-6)))
@@ -334,12 +303,12 @@ def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     code, out, err = run(*given, "--spread", 3, "--json")
     profile = json.loads(out)["profile"]
-    assert (profile["users"], profile["spread"]) == (1500, 3)
+    assert (profile["users"], profile["spread"]) == (600, 3)
     code, _, err = run(*given, "--spread", 0.5)
     assert (code, "--spread 0.5 is out of range" in err) == (2, True)
 
 
-def test_hopeless_settings_exit_with_1(run: Run) -> None:
+def test_hopeless_settings_exit_with_1(run: Run) -> None:  # noqa: F811
     code, out, err = run(
         "plan", "--epsilon", "0.1", "--delta", "1e-9", "--users", 100, "--items-per-user", 3
     )
@@ -349,7 +318,7 @@ def test_hopeless_settings_exit_with_1(run: Run) -> None:
     assert err.count("\n") == 1
 
 
-def test_usage_of_forecasts_in_the_shell(run: Run, tmp_path: Path) -> None:
+def test_usage_of_forecasts_in_the_shell(run: Run, tmp_path: Path) -> None:  # noqa: F811
     code, _, err = run(*PLAN, "--html", tmp_path / "x.html")
     assert code == 2
     assert "--html shows a forecast: give --users" in err
@@ -364,7 +333,7 @@ def test_usage_of_forecasts_in_the_shell(run: Run, tmp_path: Path) -> None:
     assert "is also read" in err
 
 
-@every(("epsilon", "delta"), [(50.0, 1e-6), (2e-4, 1e-100), (2e-4, 1e-5)])
+@every(("epsilon", "delta"), [(50.0, 1e-6), (2e-4, 1e-100)])
 def test_extremes(epsilon: float, delta: float) -> None:
     made = dpsu.forecast(dpsu.plan(epsilon=epsilon, delta=delta), users=200, items_per_user=2, vocabulary=50, mechanisms=["policy-gaussian"])  # fmt: skip
     assert made.planned.epsilon == epsilon
