@@ -644,7 +644,7 @@ def test_what_is_read_is_never_written(run: Run, tmp_path: Path) -> None:
     privacy = ["--epsilon", "1", "--delta", "1e-6"]
     plan = tmp_path / "plan.json"
     dpsu.plan(epsilon=1, delta=1e-6).write(plan)
-    query = ["--source", f"duckdb:{base}", "--query", "select * from t", *privacy]
+    query: list[object] = ["--source", f"duckdb:{base}", "--query", "select * from t", *privacy]
     charged = ["--ledger", book, "--dataset", "x", "--budget", "9,1e-3"]
     cases: list[tuple[list[object], Path]] = [
         ([data, *privacy], data),
