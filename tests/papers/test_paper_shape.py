@@ -15,7 +15,8 @@ import pytest
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
-from dpsu.inputs.reading import read
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.reading import Source
 from dpsu.randomness.coins import probabilities
 from dpsu.randomness.keys import Key
 from dpsu.yields.made_up import reddit_like
@@ -35,13 +36,8 @@ PUBLISHED = {  # Gopi et al. 2020, Table 2 at Delta_0 = 100; Carvalho et al. 202
 @pytest.fixture(scope="module")
 def pairs() -> Pairs:
     table = reddit_like(seed=1)
-    rows = read(
-        table,
-        user="user",
-        item="item",
-        repeats="count",
-        with_repeats=True,
-        key=Key.from_insecure_seed(0),
+    rows = Source(table, Users("user"), Items("item", repeats="count")).rows(
+        Key.from_insecure_seed(0), with_repeats=True
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -191,9 +191,9 @@ def _released(plan: dpsu.Plan, data: dict[str, list[str]], key: Key) -> set[str]
     """What the local engine releases; plans with less noise are for tests only."""
     from dpsu.contributions.interning import intern
     from dpsu.engines import local
-    from dpsu.inputs.reading import read
+    from dpsu.inputs.reading import Source
 
-    rows = read(data, user="user", item="item", repeats=None, with_repeats=False, key=key)
+    rows = Source(data, dpsu.Users("user"), dpsu.Items("item")).rows(key, with_repeats=False)
     return set(local.select_items(plan, intern(rows), key)[1].to_pylist())
 
 

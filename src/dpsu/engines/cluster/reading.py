@@ -25,7 +25,7 @@ from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.errors import DataError
 from dpsu.inputs import frames
 from dpsu.inputs.keyed import Keyed, label
-from dpsu.inputs.melted import Melted, columns_of_values
+from dpsu.inputs.melted import Melted
 from dpsu.inputs.reading import to_read, wanted
 from dpsu.inputs.values import Chains, Values, naming_columns
 from dpsu.plans.plan import Plan
@@ -52,7 +52,7 @@ class Reader:
         """
         kinds = plan.item.kinds if isinstance(plan.item, Values) else ()
         with naming_columns(plan.item):
-            columns = _columns_of(plan)
+            columns = wanted(plan.user, plan.item)
             declared = frames.columns_of(empty, to_read(columns), lose_nothing)
             reader = cls(tuple(columns), declared, kinds)
             schema, codec = reader.schema()
@@ -151,17 +151,6 @@ class Reader:
                 _texts(what) if self._in_texts else item.canonical_ids(what, keyed.tally.lose),
             ]
             yield pa.RecordBatch.from_arrays(ids, names=both.column_names)
-
-
-def _columns_of(plan: Plan) -> list[Column]:
-    """The columns that a plan names."""
-    user, item = plan.user, plan.item
-    if isinstance(item, Values):
-        return columns_of_values(user, item)
-    return wanted(
-        user.columns, item.columns, None,
-        texts=plan.text is not None, types=(user.type, item.type),
-    )  # fmt: skip
 
 
 def _texts(cells: pa.Array) -> pa.Array:

@@ -118,9 +118,8 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     """
     if isinstance(plan.item, Values):
         return _wide_rows_of(frame, plan)
-    user, item = plan.user, plan.item
     in_texts = plan.text is not None
-    columns = wanted(user.columns, item.columns, None, texts=in_texts, types=(user.type, item.type))
+    columns = wanted(plan.user, plan.item)
     refuse_other_objects(frame)
     names = pick(
         [column.name for column in columns],
