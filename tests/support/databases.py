@@ -105,8 +105,9 @@ def weights_of(
     """Weight of every item with positive weight, through the whole local engine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        users, items = types_of(data)
-        source = Source(data, dpsu.Users("user", type=users), dpsu.Items("item", type=items))
+        of_users, of_items = types_of(data)
+        user, item = dpsu.Users("user", type=of_users), dpsu.Items("item", type=of_items)
+        source = Source(data, user, item)
         pairs = source.pairs(key, with_repeats=plan.order == "repeats")
     items, given = local.shares(
         plan,

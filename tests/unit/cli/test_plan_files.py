@@ -15,6 +15,7 @@ import pytest
 
 import dpsu
 from dpsu.cli import options
+from dpsu.plans.mechanisms import MECHANISMS
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
@@ -123,7 +124,7 @@ def test_a_release_without_a_guarantee_says_so_in_its_file(tmp_path: Path) -> No
 def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:  # noqa: F811
     """Every flag that makes a plan is refused beside one, except public data that a file lacks."""
     plan = approve(*SURE)
-    kinds = {flag.name: flag.option for flag in options.mechanism_flags()}
+    kinds = {flag.name: flag.option for flag in options.flags_of(*MECHANISMS.values())}
     for name in options.plan_names():
         given: tuple[str, ...] = ("1",)
         if name == "mechanism":

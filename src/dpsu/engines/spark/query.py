@@ -114,11 +114,7 @@ def rows_of(frame: DataFrame, plan: Plan) -> KeyedRows:
         return _wide_rows_of(frame, plan)
     in_texts = plan.text is not None
     columns, public = wanted(plan.user, plan.item), plan.knowledge.public_items
-    names = pick(
-        [column.name for column in columns],
-        failing_quietly(lambda: frame.columns),
-        options=[column.option for column in columns],
-    )
+    names = pick(columns, failing_quietly(lambda: frame.columns))
     types = failing_quietly(lambda: frame.select(*map(column_named, names)).schema)
     frame, columns_of = with_lists_as_rows(frame, columns, [field.dataType for field in types])
     found = {
