@@ -284,7 +284,7 @@ def test_rows_of_csv_do_not_depend_on_blocks(
 def dpsu_columns() -> Any:
     from dpsu.inputs.reading import wanted
 
-    return wanted("user", "item", None)
+    return wanted(dpsu.Users("user"), dpsu.Items("item"))
 
 
 def test_long_rows_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -305,7 +305,9 @@ def test_items_of_a_list_are_those_of_its_row() -> None:
     from dpsu.inputs.reading import wanted
 
     data = pa.table({"user": ["u", "v", "w"], "item": [["a"], [], ["b", "c"]], "n": [1, 2, 3]})
-    user, item, repeats = Keyed(wanted("user", "item", "n")).columns_of(data)
+    user, item, repeats = Keyed(wanted(dpsu.Users("user"), dpsu.Items("item"), "n")).columns_of(
+        data
+    )
     assert repeats is not None
     rows = zip(user.to_pylist(), item.to_pylist(), repeats.to_pylist(), strict=True)
     assert list(rows) == [("u", "a", 1), ("w", "b", 3), ("w", "c", 3)]

@@ -15,7 +15,8 @@ import pytest
 from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
-from dpsu.inputs.reading import read
+from dpsu.inputs.columns import Items, Users
+from dpsu.inputs.reading import Source
 from dpsu.randomness.coins import probabilities
 from dpsu.randomness.keys import Key
 from dpsu.yields.made_up import reddit_like
@@ -47,12 +48,8 @@ def expected_size(pairs: Pairs, mechanism: str, calibration: str) -> float:
 def test_order_and_ratios_of_the_papers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pairs = intern(
-            read(
-                reddit_like(seed=1), user="user", item="item", repeats="count", with_repeats=True,
-                key=Key.from_insecure_seed(0),
-            )
-        )  # fmt: skip
+        source = Source(reddit_like(seed=1), Users("user"), Items("item", repeats="count"))
+        pairs = intern(source.rows(Key.from_insecure_seed(0), with_repeats=True))
     ours = {name: expected_size(pairs, name, "paper") for name in PUBLISHED}
     assert ours["policy-gaussian"] / ours["weighted-gaussian"] == pytest.approx(1.9, abs=0.15)
     assert ours["policy-laplace"] > 3 * ours["weighted-laplace"]

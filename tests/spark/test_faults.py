@@ -12,7 +12,8 @@ import dpsu
 import dpsu.spark
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.steps import Guarded
-from dpsu.engines.spark import query as engine
+from dpsu.engines.spark.query import SparkData
+from dpsu.randomness.keys import Key
 from tests.spark import flaky
 from tests.support import clusters, flat
 from tests.support.cases import every
@@ -76,13 +77,13 @@ def test_a_job_that_dies_releases_nothing(
 ) -> None:
     """Its error is all there is, and the next run draws a key of its own."""
     keys: list[bytes] = []
-    wanted = engine.query
+    wanted = SparkData.query
 
-    def noted(df: Any, plan: Any, key: Any, **options: Any) -> Any:
+    def noted(data: SparkData, plan: dpsu.Plan, key: Key) -> Any:
         keys.append(key.secret)
-        return wanted(df, plan, key, **options)
+        return wanted(data, plan, key)
 
-    monkeypatch.setattr(engine, "query", noted)
+    monkeypatch.setattr(SparkData, "query", noted)
     df = spark.range(200).selectExpr("id % 100 as user", "id % 5 as item")
     dying = df.selectExpr("raise_error('died') as user", "item").selectExpr(
         "cast(user as bigint) as user", "item"

@@ -8,6 +8,7 @@ import json
 import pickle
 import uuid
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -246,12 +247,13 @@ def test_a_plan_takes_the_place_of_columns() -> None:
     assert dpsu.Domains(released) == dpsu.domains(people(), plan)
     other, text = dpsu.plan(item="sex", **SURE), "plan.json"
     others = dpsu.release({"a": ["b"]}, epsilon=1, delta=1e-6)
-    for call, words in (
+    refused: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: dpsu.domains(people(), plan, columns=["sex"]), "plan decides columns; drop it"),
         (lambda: dpsu.domains(people(), other), "the plan releases items of 'sex'"),
-        (lambda: dpsu.domains(people(), text), "plan is a str"),  # type: ignore[call-overload]
+        (lambda: dpsu.domains(people(), text), "plan is a str"),  # type: ignore[arg-type]
         (lambda: dpsu.Domains(others), "no release of the values of columns"),
-    ):
+    )
+    for call, words in refused:
         with pytest.raises(ParameterError, match=words):
             call()
 

@@ -24,7 +24,7 @@ import pytest
 
 import dpsu
 from dpsu.contributions.interning import intern
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from tests.support import flat
 from tests.support.databases import OF_PAIRS, limited
@@ -309,7 +309,7 @@ def test_items_stay_with_their_users_whatever_length_things_claim() -> None:
     data = {"x": frame, "alice": ["a1", "a2"], "odd": np.array(5), "bob": ["b1", "b2"], "t": str}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)
-        rows = read(data, user="user", item="item", repeats=None, with_repeats=False, key=KEY)
+        rows = Source(data, dpsu.Users("user"), dpsu.Items("item")).rows(KEY, with_repeats=False)
         (part,) = rows.parts
         users, items, _ = part()
     held = set(zip(users.to_pylist(), items.to_pylist(), strict=True))
@@ -338,10 +338,7 @@ def test_private_data_given_as_public_are_refused(tmp_path: Path) -> None:
 def test_floats_that_are_no_integers_are_no_users() -> None:
     """Cut to integers, 1.2 and 1.7 would be one user."""
     table = pa.table({"user": [1.2, 1.7, 2.0, None], "item": ["a"] * 4})
-    rows = read(
-        table, user="user", item="item", repeats=None, with_repeats=False, key=KEY,
-        types=("integer", None),
-    )  # fmt: skip
+    rows = Source(table, dpsu.Users(type="integer"), dpsu.Items()).rows(KEY, with_repeats=False)
     with pytest.warns(dpsu.DataWarning) as told:
         found = intern(rows)
     assert "not whole numbers" in str(told[0].message)

@@ -14,6 +14,7 @@ import dpsu
 from dpsu.inputs import reading
 from dpsu.inputs.columns import ONE_PER_ENTRY
 from dpsu.inputs.keyed import ID_BYTES, drawn_ids
+from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from tests.support.examples import same_keys
 
@@ -22,10 +23,8 @@ CITIES = ["Lima", "Oslo", "Oslo", None, "Kyiv"]
 
 def users_of(data: Any, item: str = "city", seed: int = 1) -> list[list[tuple[str, Any]]]:
     """Users and items of each part, as they are read."""
-    rows = reading.read(
-        data, user=ONE_PER_ENTRY, item=item, repeats=None, with_repeats=False,
-        key=Key.from_insecure_seed(seed),
-    )  # fmt: skip
+    source = Source(data, dpsu.Users(ONE_PER_ENTRY), dpsu.Items(item))
+    rows = source.rows(Key.from_insecure_seed(seed), with_repeats=False)
     return [list(zip(*(c.to_pylist() for c in part()[:2]), strict=True)) for part in rows.parts]  # fmt: skip
 
 

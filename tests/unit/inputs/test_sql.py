@@ -113,7 +113,7 @@ def test_a_server_that_stops_in_the_middle_is_named() -> None:
         if uri is None:
             pytest.skip(servers.MISSING)
         many = "select i::text as u, 'x' as i from generate_series(1, 30000000) i"
-        tables = dpsu.Query(uri, many)._tables(wanted("u", "i", None))
+        tables = dpsu.Query(uri, many)._tables(wanted(dpsu.Users("u"), dpsu.Items("i")))
         assert len(next(tables)()) == 0
         assert len(next(tables)()) > 0
     with pytest.raises(dpsu.DataError, match="server went away"):
@@ -129,7 +129,7 @@ def test_results_are_streamed(source: Sources, kind: str) -> None:
         "import os, resource, sys, dpsu, pyarrow\n"
         "from dpsu.inputs.reading import wanted\n"
         "query = dpsu.Query(os.environ['SOURCE'], sys.argv[1])\n"
-        "sizes = [len(read()) for read in query._tables(wanted('u', 'i', None))]\n"
+        "sizes = [len(read()) for read in query._tables(wanted(dpsu.Users('u'), dpsu.Items('i')))]\n"
         "print(len(sizes), sum(sizes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     peaks = []
@@ -181,7 +181,7 @@ def test_errors_name_the_mistake_and_no_value(source: Sources, kind: str, tmp_pa
 
 def rows_of_leaky(uri: str) -> int:
     read = dpsu.Query(uri, "select person, thing from leaky")._tables(
-        wanted("person", "thing", None)
+        wanted(dpsu.Users("person"), dpsu.Items("thing"))
     )
     return sum(len(table()) for table in read)
 

@@ -20,7 +20,7 @@ from dpsu.contributions.pairs import Pairs
 from dpsu.contributions.samples import Sample
 from dpsu.engines import local
 from dpsu.engines.estimates import estimate, histogram
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.plans.mechanisms.auto import Choice, Hints
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import Privacy
@@ -33,7 +33,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 
 
 def held(data: dict[str, list[str]], key: Key) -> Pairs:
-    return intern(read(data, user="user", item="item", repeats=None, with_repeats=False, key=key))
+    return intern(
+        Source(data, dpsu.Users("user"), dpsu.Items("item")).rows(key, with_repeats=False)
+    )
 
 
 @every(

@@ -16,9 +16,8 @@ from scipy import stats
 
 import dpsu
 from dpsu.contributions.ids import Ids
-from dpsu.contributions.interning import intern
 from dpsu.engines import local
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.plans.counts import FRACTION_BITS, NoisyCounts, design_counts
 from dpsu.privacy.calibration import gaussian_scale
 from dpsu.randomness.keys import Key
@@ -104,8 +103,8 @@ def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
         key = Key.from_insecure_seed(case)
 
         def counts(held: dict[str, list[str]]) -> np.ndarray:
-            rows = read(held, user="user", item="item", repeats=None, with_repeats=False, key=key)  # noqa: B023
-            return local.counted(plan, intern(rows), released)
+            source = Source(held, dpsu.Users("user"), dpsu.Items("item"))
+            return local.counted(plan, source.pairs(key, with_repeats=False), released)  # noqa: B023
 
         fewer = {u: items for u, items in data.items() if u != "u0"}
         moved = counts(data) - counts(fewer)

@@ -17,7 +17,7 @@ from dpsu.contributions.ids import Ids, integers
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.cluster.conversations import BitsConversation, conversation_of
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.kernels.bits import units_for
 from dpsu.kernels.hashing import digests
 from dpsu.ledger.accounting import shift_of
@@ -165,7 +165,7 @@ def test_the_transcription_releases_the_same_bit_for_bit(known: bool, rounds: in
 
 def _released(plan: dpsu.Plan, data: dict[str, list[str]], key: Key) -> set[str]:
     """What the local engine releases; plans with less noise are for tests only."""
-    rows = read(data, user="user", item="item", repeats=None, with_repeats=False, key=key)
+    rows = Source(data, dpsu.Users("user"), dpsu.Items("item")).rows(key, with_repeats=False)
     return set(local.select_items(plan, intern(rows), key)[1].to_pylist())
 
 

@@ -17,7 +17,7 @@ from scipy import stats
 import dpsu
 from dpsu.contributions.ids import Ids
 from dpsu.engines.local_texts import LocalTexts
-from dpsu.inputs.reading import read_texts
+from dpsu.inputs.reading import Source
 from dpsu.policies.weighted import Weighted
 from dpsu.privacy.binomial import lower_bound
 from dpsu.privacy.calibration import gaussian_scale, novel_at_most
@@ -53,7 +53,9 @@ def random_texts(rng: np.random.Generator, n_words: int = 4, users: int = 6) -> 
 
 
 def engine_of(texts: Texts) -> LocalTexts:
-    rows = read_texts(texts, "user", SOURCE, key=Key.from_insecure_seed(0))
+    rows = Source(texts, dpsu.Users("user"), dpsu.Tokens("text")).untokenized(
+        Key.from_insecure_seed(0)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)  # some of these have no tokens at all
         return LocalTexts(read_corpus(rows, SOURCE, None))

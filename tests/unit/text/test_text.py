@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from tools import unicode_table
 
 import dpsu
-from dpsu.contributions.interning import intern
 from dpsu.inputs import files
 from dpsu.inputs.columns import DEFAULT_USER
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from dpsu.text import pieces as pieces_module
 from dpsu.text.spec import LONGEST_ITEM, parse_lengths
@@ -50,12 +49,11 @@ def held(
     data: Any, tokenizer: Any = None, ngrams: Any = None, **options: Any
 ) -> dict[Any, dict[str, int]]:
     """Items and local counts of every user, through reading and interning."""
-    source = dpsu.Tokens("text", tokenizer, ngrams).source
-    rows = read(
-        data, user=options.pop("user", DEFAULT_USER), item="item", repeats=None, with_repeats=True, key=KEY, text=source,
-        tokenizer=tokenizer, **options,
-    )  # fmt: skip
-    pairs = intern(rows)
+    user, item = (
+        dpsu.Users(options.pop("user", DEFAULT_USER)),
+        dpsu.Tokens("text", tokenizer, ngrams),
+    )
+    pairs = Source(data, user, item, **options).pairs(KEY, with_repeats=True)
     users, items = pairs.users.values.to_pylist(), pairs.items.values.to_pylist()
     found: dict[Any, dict[str, int]] = {}
     for block in pairs.blocks:
