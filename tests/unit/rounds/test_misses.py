@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.contributions.interning import intern
 from dpsu.engines import local
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from dpsu.yields.made_up import reddit_like, zipf_like
 
@@ -32,12 +31,8 @@ def missed(table: pa.Table) -> tuple[int, int]:
 
     The typical need is the number of holders of the item of rank k, where k items are released.
     """
-    rows = read(
-        table.select(["user", "item"]), user="user", item="item", repeats=None, with_repeats=False,
-        key=Key.from_insecure_seed(0),
-    )  # fmt: skip
-    pairs = intern(rows)
     plan = dpsu.plan(epsilon=BUDGET[0], delta=BUDGET[1], mechanism="sieve")
+    pairs = Source(table, plan.user, plan.item).pairs(Key.from_insecure_seed(0), with_repeats=False)
     counted = table.group_by("item").aggregate([("user", "count_distinct")]).to_pydict()
     holders = dict(zip(counted["item"], counted["user_count_distinct"], strict=True))
     ranked = sorted(holders.values(), reverse=True)
