@@ -113,9 +113,10 @@ def test_blocks_of_text_are_parsed_side_by_side(
     path.write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(threads, "WORKERS", 2)
     monkeypatch.setattr(delimited, "BLOCK", 1 << 14)
-    parser = (delimited, "_parse_csv") if kind == "csv" else (delimited._JsonLines, "parse")
+    owner: Any = delimited if kind == "csv" else delimited._JsonLines
+    name = "_parse_csv" if kind == "csv" else "parse"
     # A block without rows comes first, and before the threads.
-    met = meeting(monkeypatch, *parser, lambda given: bool(given[-1]))
+    met = meeting(monkeypatch, owner, name, lambda given: bool(given[-1]))
     assert len(pairs_of(path)) == len(rows)
     assert met
 

@@ -32,7 +32,11 @@ def users_of(data: Any, item: str = "city", seed: int = 1) -> list[list[tuple[st
 def given(kind: str, folder: Path) -> Any:
     table = pa.table({"city": CITIES, "other": range(5)})
     frame = pl.DataFrame(table)
-    writers = {"parquet": frame.write_parquet, "csv": frame.write_csv, "jsonl": frame.write_ndjson}
+    writers: dict[str, Any] = {
+        "parquet": frame.write_parquet,
+        "csv": frame.write_csv,
+        "jsonl": frame.write_ndjson,
+    }
     if kind in writers:
         writers[kind](folder / f"rows.{kind}")
         return folder / f"rows.{kind}"

@@ -238,9 +238,9 @@ def test_what_cannot_be_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(dpsu.ParameterError, match="query is empty"):
         dpsu.Query("duckdb:x.db", "  ")
     (tmp_path / "false.db").write_text(f"{MARK}\n" * 1000)
-    with pytest.raises(dpsu.DataError, match="cannot be opened") as caught:
+    with pytest.raises(dpsu.DataError, match="cannot be opened") as opened:
         dpsu.release(dpsu.Query(f"duckdb:{tmp_path}/false.db", "select 1"), epsilon=1, delta=1e-5)
-    assert_clean(chain(caught.value))
+    assert_clean(chain(opened.value))
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
     with pytest.raises(dpsu.MissingLibraryError, match=r"dpsu\[postgres\]"):
         dpsu.release(dpsu.Query("postgresql://x/y", "select 1"), epsilon=1, delta=1e-5)
