@@ -299,12 +299,10 @@ def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:  # noqa: F
 
 
 def test_hopeless_settings_exit_with_1(run: Run) -> None:  # noqa: F811
-    code, out, err = run(
-        "plan", "--epsilon", "0.1", "--delta", "1e-9", "--users", 100, "--items-per-user", 3
-    )
+    code, out, err = run(*PLAN, "--users", 9, "--items-per-user", 3)
     assert code == 1
-    assert "STOP: at epsilon=0.1" in out
-    assert err.startswith("dpsu: at epsilon=0.1, delta=1e-09 an item needs about ")
+    assert "STOP: at epsilon=1" in out
+    assert err.startswith("dpsu: at epsilon=1, delta=1e-06 an item needs about ")
     assert err.count("\n") == 1
 
 
@@ -317,7 +315,8 @@ def test_what_is_read_is_not_written(run: Run, tmp_path: Path) -> None:  # noqa:
 
 @every(("epsilon", "delta"), [(50.0, 1e-6), (2e-4, 1e-100)])
 def test_extremes(epsilon: float, delta: float) -> None:
-    made = dpsu.forecast(dpsu.plan(epsilon=epsilon, delta=delta), users=200, items_per_user=2, vocabulary=50, mechanisms=["policy-gaussian"])  # fmt: skip
+    plan = dpsu.plan(epsilon=epsilon, delta=delta, mechanism="policy-gaussian")
+    made = dpsu.forecast(plan, users=200, items_per_user=2, vocabulary=50, mechanisms=[])
     assert made.planned.epsilon == epsilon
     assert made.hopeless == (epsilon < 1)
     assert json.loads(made.to_json()) == made.to_dict()
