@@ -36,7 +36,7 @@ from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.inputs import public
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.planning import make_plan
 from dpsu.privacy.curves import Optimal
@@ -188,7 +188,9 @@ def interned(rows: pa.Table) -> Pairs:
         warnings.simplefilter("ignore")
         key = Key.from_insecure_seed(0)
         return intern(
-            read(rows, user="user", item="item", repeats="count", with_repeats=True, key=key)
+            Source(rows, dpsu.Users("user"), dpsu.Items("item", repeats="count")).rows(
+                key, with_repeats=True
+            )
         )
 
 

@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 import dpsu
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from tools.front_plot import plot_released
 from tools.paper_plots import plot_papers
@@ -75,7 +75,7 @@ def _shopping() -> tuple[dict[str, list[str]], dict[str, float], dpsu.Release]:
         for u in range(24)
     }
     held["user 7"].append("secret")
-    rows = read(held, user="user", item="item", repeats=None, with_repeats=False, key=key)
+    rows = Source(held, dpsu.Users("user"), dpsu.Items("item")).rows(key, with_repeats=False)
     plan = dpsu.plan(**FLOW)
     items, units = local.shares(plan, intern(rows), key)
     weights = np.ldexp(units.astype(float), -plan.policy.fraction_bits)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsu.inputs.columns import named_by
 from dpsu.ledger.spending import Spending
+from dpsu.options import flag
 from dpsu.pipeline import carry_out
 from dpsu.plans.mechanisms import Auto, Mechanism
 from dpsu.plans.mechanisms.auto import PARALLEL
@@ -16,22 +17,40 @@ from dpsu.plans.planning import mechanism_of
 from dpsu.releases import planned
 from dpsu.results import Release
 from dpsu.series.once import keeper_of
-from dpsu.showing.progress import Stages
+from dpsu.showing.progress import Stages, stages
 
 if TYPE_CHECKING:
     from dpsu.engines.cluster.running import ClusterData
 
+# Makes data of a frame, of `strict`, and of the number of partitions.
+Made = Callable[[Any, bool, "int | None"], "ClusterData"]
+
 
 def release_on(
-    data: ClusterData,
+    made: Made,
+    df: Any,
     given: Plan | None,
-    plan: Plan,
-    spending: Spending,
-    shown: AbstractContextManager[Stages],
+    *,
+    strict: bool = False,
+    partitions: int | None = None,
+    progress: bool | Stages | None = None,
+    ledger: Spending | None = None,
+    **typed: Any,
 ) -> Release:
-    """Release data of a cluster by a plan; `given` is the plan that was handed in, if one was."""
-    from dpsu.engines.cluster.running import Cluster
+    """Release a frame on its cluster, by the plan that was handed in or by what was typed."""
+    from dpsu.engines.cluster.running import Cluster, checked_partitions
+    from dpsu.inputs.also_public import refuse_same_object
 
+    prior = getattr(typed["mechanism"], "prior", None)
+    refuse_same_object(df, typed["public_items"], prior, typed["prior"])
+    spending = Spending.of(ledger, may_be_named=True)
+    flag("strict", strict)
+    shown = stages(progress)
+    if given is None:
+        typed["mechanism"] = in_parallel(typed["mechanism"])
+    # What was typed beside a plan is refused here.
+    plan = planned(given, **typed)
+    data = made(df, strict, checked_partitions(partitions))
     with shown as report:
         # What a plan alone gets wrong is refused here, before anything is looked up.
         cluster = Cluster(plan, data, report)
@@ -46,12 +65,6 @@ def release_on(
             plan, check=lambda: None, run=kept.keeping(cluster.run), spending=spending,
             report=report, begin=kept.begin,
         )  # fmt: skip
-
-
-def planned_for(plan: Plan | None, mechanism: str | Mechanism | None, **typed: Any) -> Plan:
-    """The plan that was handed in, or the one that was typed, with the default of clusters."""
-    # What was typed beside a plan is refused there.
-    return planned(plan, mechanism=in_parallel(mechanism) if plan is None else mechanism, **typed)
 
 
 def in_parallel(given: str | Mechanism | None) -> Mechanism:

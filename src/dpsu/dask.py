@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpsu.clusters import planned_for, release_on
+from dpsu.clusters import release_on
 from dpsu.codebooks import Domains, values_of
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
@@ -91,22 +91,14 @@ def release(
     ...     visits, user="person", item="product", epsilon=1, delta=1e-6
     ... )  # doctest: +SKIP
     """
-    from dpsu.engines.cluster.running import checked_partitions
     from dpsu.engines.dask.query import DaskData
-    from dpsu.inputs.also_public import refuse_same_object
 
     load("dask")
-    refuse_same_object(df, public_items, getattr(mechanism, "prior", None), prior)
-
-    spending = Spending.of(ledger, may_be_named=True)
-    flag("strict", strict)
-    shown = stages(progress)
-    approved = planned_for(
-        plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
-        public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+    return release_on(
+        DaskData, df, plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
+        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+        strict=strict, partitions=partitions, progress=progress, ledger=ledger,
     )  # fmt: skip
-    data = DaskData(df, strict, checked_partitions(partitions))
-    return release_on(data, plan, approved, spending, shown)
 
 
 @suggests_keywords

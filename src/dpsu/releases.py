@@ -14,13 +14,7 @@ from dpsu.pipeline import carry_out
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
-from dpsu.plans.planning import (
-    items_of,
-    make_plan,
-    mechanism_of,
-    users_of,
-    with_public_data,
-)
+from dpsu.plans.planning import items_of, make_plan, mechanism_of, users_of, with_public_data
 from dpsu.privacy.guarantee import Privacy
 from dpsu.results import Release
 from dpsu.series.once import keeper_of
@@ -139,17 +133,9 @@ def release(
     refuse_same_object(data, public_items, getattr(mechanism, "prior", None), prior)
     given = plan
     plan = planned(
-        plan,
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        user=user,
-        item=item,
-        counts=counts,
-        public_items=public_items,
-        prior=prior,
-        insecure_seed=insecure_seed,
-    )
+        plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user, item=item,
+        counts=counts, public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+    )  # fmt: skip
     source = Source(data, plan.user, plan.item, format, strict)
     source.refuse_public(plan.knowledge.paths)
     kept = keeper_of(spending, plan)
@@ -167,38 +153,23 @@ def release(
         )
 
 
-def planned(
-    plan: Plan | None,
-    *,
-    epsilon: float | None,
-    delta: float | None,
-    mechanism: str | Mechanism | None,
-    user: str | Sequence[str] | Users | None,
-    item: str | Sequence[str] | Items | Tokens | None,
-    counts: bool | Counts | None,
-    public_items: Any,
-    prior: Any,
-    insecure_seed: int | None,
-) -> Plan:
+def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **typed: Any) -> Plan:
     """The plan that was handed in, or the one that was typed."""
     if plan is not None:
-        typed = {
-            "epsilon": epsilon, "delta": delta, "mechanism": mechanism, "user": user,
-            "counts": counts, "insecure_seed": insecure_seed,
-        }  # fmt: skip
         return _given(plan, typed, prior=prior, public_items=public_items, item=item)
     if prior is not None:
         raise ParameterError(
             "{prior} is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)", prior=...
         )
+    user, counts = typed["user"], typed["counts"]
     return make_plan(
-        _guarantee(epsilon, delta),
-        mechanism_of(mechanism),
+        _guarantee(typed["epsilon"], typed["delta"]),
+        mechanism_of(typed["mechanism"]),
         users_of(DEFAULT_USER if user is None else user),
         items_of(DEFAULT_ITEM if item is None else item),
         counts=False if counts is None else counts,
         public_items=public_items,
-        insecure_seed=insecure_seed,
+        insecure_seed=typed["insecure_seed"],
     )
 
 

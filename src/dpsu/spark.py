@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.clusters import planned_for, release_on
+from dpsu.clusters import release_on
 from dpsu.codebooks import Domains, values_of
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
@@ -161,20 +161,14 @@ def release(
     ... )  # doctest: +SKIP
     >>> found.items.write.parquet("released")  # doctest: +SKIP
     """
-    from dpsu.engines.cluster.running import checked_partitions
     from dpsu.engines.spark.query import SparkData
-    from dpsu.inputs.also_public import refuse_same_object
 
-    refuse_same_object(df, public_items, getattr(mechanism, "prior", None), prior)
-    spending = Spending.of(ledger, may_be_named=True)
-    flag("strict", strict)
-    shown = stages(progress)
-    approved = planned_for(
-        plan, mechanism, epsilon=epsilon, delta=delta, user=user, item=item, counts=counts,
-        public_items=public_items, prior=prior, insecure_seed=insecure_seed,
+    released = release_on(
+        SparkData, df, plan, epsilon=epsilon, delta=delta, mechanism=mechanism, user=user,
+        item=item, counts=counts, public_items=public_items, prior=prior,
+        insecure_seed=insecure_seed, strict=strict, partitions=partitions, progress=progress,
+        ledger=ledger,
     )  # fmt: skip
-    data = SparkData(df, strict, checked_partitions(partitions))
-    released = release_on(data, plan, approved, spending, shown)
     return SparkRelease(released, df.sparkSession)
 
 

@@ -104,7 +104,7 @@ def check_dropped(data: Any, expected: tuple[Any, ...] = EXPECTED, **options: An
 @every("cell", [*CELLS, *PYTHON_CELLS])
 def test_a_cell_of_another_kind_is_dropped(form: str, cell: str, tmp_path: Path) -> None:
     if form == "jsonl" and (cell in PYTHON_CELLS or cell in ("huge",)):
-        pytest.skip("JSON has no such cells")
+        return  # JSON has no such cells.
     value = (CELLS | PYTHON_CELLS)[cell]
     data = UNTYPED[form]([*GOOD, ("u0", value)], tmp_path)
     said = check_dropped(data, **named(form))
@@ -284,7 +284,7 @@ def test_rows_of_csv_do_not_depend_on_blocks(
 def dpsu_columns() -> Any:
     from dpsu.inputs.reading import wanted
 
-    return wanted("user", "item", None)
+    return wanted(dpsu.Users("user"), dpsu.Items("item"))
 
 
 def test_long_rows_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

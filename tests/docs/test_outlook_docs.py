@@ -50,8 +50,3 @@ def test_numbers_in_the_words_are_those_of_the_software() -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-7)
     assert "at weight 30.74: 31 users who hold nothing else that is still open" in str(plan)
     assert "31 users *who hold nothing else that is still open*" in said
-
-
-def test_pictures_are_small() -> None:
-    for name in ("forecast.png", "compare.png"):
-        assert (DOCS / "images" / name).stat().st_size < 200_000

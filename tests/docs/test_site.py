@@ -59,10 +59,7 @@ def asked(driver: Any) -> list[str]:
     ]
 
 
-def test_the_site_has_its_pages(site: Path) -> None:
-    assert (site / "proofs" / "greedy" / "index.html").exists()
-
-
+@pytest.mark.thorough
 def test_no_page_is_wider_than_its_window(driver: Any, site: Path) -> None:
     asked(driver)  # what an empty window asked for is not the site's doing
     wrong = []
@@ -78,6 +75,7 @@ def test_no_page_is_wider_than_its_window(driver: Any, site: Path) -> None:
     assert {url for url in asked(driver) if not url.startswith(("file:", "data:"))} == set()
 
 
+@pytest.mark.thorough
 def test_a_wide_table_scrolls_in_its_own_box(driver: Any, site: Path) -> None:
     resize(driver, PHONE)
     driver.get((site / "figures" / "yields" / "index.html").as_uri())

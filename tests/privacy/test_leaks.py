@@ -288,14 +288,16 @@ def test_texts_say_nothing_unreleased(call: str, strict: bool, witness: Any) -> 
 
 
 def test_texts_do_not_print_themselves() -> None:
-    from dpsu.inputs.reading import read_texts
+    from dpsu.inputs.reading import Source
     from dpsu.randomness.keys import Key
     from dpsu.text.corpus import read_corpus
     from dpsu.text.spec import TextSpec
     from dpsu.text.tokenizing import tokenize_by
 
     source = TextSpec("text", "words", 1, 1)
-    rows_read = read_texts({MARK: MARK}, "user", source, key=Key.from_os())
+    rows_read = Source({MARK: MARK}, dpsu.Users("user"), dpsu.Tokens("text")).untokenized(
+        Key.from_os()
+    )
     corpus = read_corpus(rows_read, source, None)
     for private in (rows_read, corpus, tokenize_by(None)(pa.array([MARK], pa.large_string()))):
         assert_clean(repr(private) + str(private))

@@ -13,7 +13,7 @@ from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.engines.local_rounds import LocalRounds
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.plans.counts import FRACTION_BITS, design_counts
 from dpsu.policies import Count, GreedyPolicy, L1Descent, L2Descent, Policy, ReroutePolicy, Weighted
 from dpsu.randomness.keys import Key
@@ -260,7 +260,7 @@ def kept_by_one(data: dict[str, dict[str, int]], key: Key) -> list[set[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pairs = intern(
-            read(data, user="user", item="item", repeats=None, with_repeats=False, key=key)
+            Source(data, dpsu.Users("user"), dpsu.Items("item")).rows(key, with_repeats=False)
         )
     plan = dpsu.plan(
         epsilon=1,

@@ -15,6 +15,7 @@ import pytest
 import dpsu
 import dpsu.spark
 from tests.support import flat
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,14 +25,14 @@ pytestmark = pytest.mark.spark
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
 
 
-@pytest.mark.parametrize("mechanism", ["policy-laplace", "policy-gaussian", "greedy"])
+@every("mechanism", ["policy-laplace", "policy-gaussian", "greedy"])
 def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
     df = spark.createDataFrame([(1, "a")], "user int, item string")
     with pytest.raises(dpsu.ParameterError, match=r"one after the other.*choose sieve"):
         flat.spark_release(df, mechanism=mechanism, **BUDGET)
 
 
-@pytest.mark.parametrize(
+@every(
     ("columns", "options", "error", "words"),
     [
         ("user int, items string", {}, dpsu.ParameterError, "did you mean 'items'"),
@@ -56,7 +57,7 @@ def test_refusals(
         flat.spark_release(df, **BUDGET, **options)
 
 
-@pytest.mark.parametrize("columns", ["user int, items string", "user int, item double"])
+@every("columns", ["user int, items string", "user int, item double"])
 def test_schemas_are_refused_before_a_ledger_is_charged(
     spark: SparkSession, columns: str, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_file_of_private_data_is_no_public_one(spark: SparkSession, tmp_path: 
         dpsu.spark.release(frame, epsilon=1, delta=1e-6, public_items=path)
 
 
+@pytest.mark.thorough
 def test_workers_without_the_package_are_refused_before_the_charge(tmp_path: Path) -> None:
     """PySpark starts another Python than this one where nobody says which."""
     python = tmp_path / "python"

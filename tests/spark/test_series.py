@@ -147,7 +147,7 @@ def test_a_named_release_is_made_once_here_or_there(spark: SparkSession, tmp_pat
         dpsu.spark.release(table, **PLAN, ledger=dataset)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_line(tmp_path: Path) -> None:
     rows = pa.table({"user": [*range(600)] * 2, "item": ["bread"] * 600 + ["milk"] * 600})
     for name, table in (("1", rows.slice(0, 600)), ("2", rows)):

@@ -11,6 +11,7 @@ import pytest
 import dpsu
 import dpsu.spark
 from dpsu.plans.mechanisms import Mechanism
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +54,7 @@ def heard(release: Any, *arguments: Any, **options: Any) -> tuple[Any, list[str]
     return found, sorted(str(warning.message) for warning in told)
 
 
-@pytest.mark.parametrize(("case", "mechanism"), RUNS, ids=_name)
+@every(("case", "mechanism"), RUNS)
 def test_warnings_are_those_of_one_machine(
     spark: SparkSession, case: str, mechanism: Mechanism
 ) -> None:

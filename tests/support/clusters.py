@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,12 @@ from dpsu.engines.cluster import engine
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.losses import notes_of, report_notes
 from dpsu.engines.cluster.messages import SCHEMA, arrived, sent
-from dpsu.engines.cluster.reading import Reader
+from dpsu.engines.cluster.reading import Reader, query_of
 from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Job, failure
 from dpsu.engines.cluster.texts import portable
-from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import Choice
 from dpsu.randomness.keys import Key
-from dpsu.showing.progress import stages
 
 Batches = list[pa.RecordBatch]
 # What Spark offers, with options that make small data interesting.
@@ -147,8 +146,10 @@ class OneProcessData:
     def query(self, plan: dpsu.Plan, key: Key) -> Query[Tasks]:
         reader, here = Reader.of(self.table.slice(0, 0), plan), OneProcess(self.rng, self.tasks)
         cut = [pa.Table.from_batches(part) for part in here.rows(self.table).parts if part]
-        rows = Tasks(reader.schema()[0], [list(reader(self.tally, iter([part]))) for part in cut])
-        return reader.query(here, rows, plan, key, self.partitions, self.sample)
+        schema, codec = reader.schema()
+        rows = Tasks(schema, [list(reader(self.tally, iter([part]))) for part in cut])
+        ids = schema.field("item").type, codec
+        return query_of(here, rows, plan, key, self.partitions, ids, sample=self.sample)
 
     def run(self, query: Query[Tasks]) -> pa.Array:
         found = engine.run(query)
@@ -160,7 +161,20 @@ class OneProcessData:
 def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Release:
     """A release by the one-process twin, by way of the front door that all clusters share."""
     data = OneProcessData(table, random.Random(1), **options)
-    return release_on(data, plan, plan, Spending.of(None), stages(None))
+    nothing: dict[str, Any] = dict.fromkeys(("item", "mechanism", "prior", "public_items"))
+    return release_on(lambda *_: data, table, plan, **nothing)
+
+
+def saved_tokenizer(path: Path) -> str:
+    """A tokenizer file of the words that random texts have."""
+    import tokenizers
+
+    words = ["[UNK]", *(f"w{n}" for n in range(40))]
+    model = tokenizers.models.WordLevel({w: n for n, w in enumerate(words)}, unk_token="[UNK]")
+    made = tokenizers.Tokenizer(model)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(path))
+    return str(path)
 
 
 def random_texts(rng: np.random.Generator, texts: int = 400) -> pa.Table:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+import dpsu
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.id_columns import Column
-from dpsu.contributions.interning import intern
 from dpsu.contributions.pairs import Rows
 from dpsu.engines import local
 from dpsu.inputs import public
 from dpsu.inputs.columns import DEFAULT_ITEM, ONE_PER_ENTRY
-from dpsu.inputs.reading import read
+from dpsu.inputs.reading import Source
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS, Design, by_name
 from dpsu.plans.mechanisms.base import CALIBRATIONS
@@ -105,11 +105,10 @@ def weights_of(
     """Weight of every item with positive weight, through the whole local engine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows = read(
-            data, user="user", item="item", repeats=None, with_repeats=plan.order == "repeats", key=key,
-            types=types_of(data),
-        )  # fmt: skip
-        pairs = intern(rows)
+        of_users, of_items = types_of(data)
+        user, item = dpsu.Users("user", type=of_users), dpsu.Items("item", type=of_items)
+        source = Source(data, user, item)
+        pairs = source.pairs(key, with_repeats=plan.order == "repeats")
     items, given = local.shares(
         plan,
         pairs,

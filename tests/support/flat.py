@@ -14,7 +14,7 @@ from dpsu.plans.mechanisms import MECHANISMS
 RENAMED = {"count": "repeats"}
 PROMISE = ("epsilon", "delta", "public_items", "insecure_seed", "counts")
 COLUMNS = {flag.name for flag in options.flags_of(dpsu.Users, dpsu.Items, dpsu.Tokens)}
-CHOICE = {flag.name for flag in options.mechanism_flags()} | {"mechanism"}
+CHOICE = {flag.name for flag in options.flags_of(*MECHANISMS.values())} | {"mechanism"}
 
 
 def planned(flat: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import dpsu
 from dpsu.plans.mechanisms.auto import Hints
 from tests.support import flat
 from tests.support.cases import every
-from tests.support.chance import no_luck  # noqa: F401
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 from tests.usability.test_confusions import refused
 

@@ -8,7 +8,7 @@ import click
 
 import dpsu
 from dpsu.cli.charges import ledger_options
-from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
+from dpsu.cli.cluster import engine_options, refuse_for_local
 from dpsu.cli.options import (
     Command,
     added,
@@ -19,12 +19,11 @@ from dpsu.cli.options import (
     result_options,
     seed_option,
 )
-from dpsu.cli.places import Places
+from dpsu.cli.release import release_typed
 from dpsu.cli.sources import source_options
 from dpsu.cli.streams import to_stdout
 from dpsu.inputs.columns import Users
 from dpsu.inputs.tokens import Tokens
-from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import NGrams
 
 DEFAULT_TEXT = "text"
@@ -53,19 +52,11 @@ def ngrams_command(files: tuple[str, ...], dry_run: bool, engine: str, **options
     somebody wrote it. FILE as for `dpsu release`, of which this is --mechanism ngrams; its --ngrams
     is the alternative.
     """
-    places = Places.taken(options)
     options |= {"mechanism": NGrams.name, "text": options["text"] or DEFAULT_TEXT}
-    read = [options["tokenizer"]] if options["tokenizer"] else []
-    if engine == "local":
-        refuse_for_local(options)
-    made = planned(options)
     if dry_run:
-        to_stdout(f"{dpsu.plan(**made)}\n")
+        if engine == "local":
+            refuse_for_local(options)
+        to_stdout(f"{dpsu.plan(**planned(options))}\n")
         return
-
-    def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
-        if engine == "spark":
-            return release_on_spark(files, made, options | {"ledger": spending})
-        return dpsu.release(data, progress=progress, ledger=spending, **made, **options)
-
-    places.released(files, read, lambda: made, release)
+    read = [options["tokenizer"]] if options["tokenizer"] else []
+    release_typed(files, engine, None, None, options, read, planned)

@@ -113,7 +113,7 @@ def flags_of(*kinds: type) -> list[Flag]:
     """The flags of these classes, each once; mechanisms are named as owners."""
     found: dict[str, Flag] = {}
     for kind in kinds:
-        owner = getattr(kind, "name", None) if _chooses(kind) else None
+        owner = getattr(kind, "name", None) if issubclass(kind, Mechanism) else None
         for field, option in options_of(kind).items():
             name = option.name or field
             known = found.get(name, Flag(name, option))
@@ -124,15 +124,6 @@ def flags_of(*kinds: type) -> list[Flag]:
                     other = (*other, (owner, option.help))
             found[name] = Flag(name, known.option, owners, other)
     return list(found.values())
-
-
-def _chooses(kind: type) -> bool:
-    return issubclass(kind, Mechanism)
-
-
-def mechanism_flags() -> list[Flag]:
-    """The flags of all mechanisms."""
-    return flags_of(*MECHANISMS.values())
 
 
 def added(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
@@ -171,7 +162,7 @@ def mechanism_options(
         type=Words(list(MECHANISMS)),
         help=f"How items are chosen; see `dpsu mechanisms`. Default {default}.",
     )
-    flags = [flag.made() for flag in mechanism_flags() if flag.name not in without]
+    flags = [flag.made() for flag in flags_of(*MECHANISMS.values()) if flag.name not in without]
     return lambda command: added(command, (named, *flags))
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
+from warnings import WarningMessage
+
+import click
 
 from dpsu.cli.charges import spending_of
+from dpsu.cli.interrupts import COMPLETE, NOT_WRITTEN, PERHAPS_IN_PART, stage
 from dpsu.cli.progress import shown_progress
-from dpsu.cli.results import LINES, Form, prepared, told_warnings, write_result
+from dpsu.cli.results import LINES, Form, put_in_place, told_warnings, writable
 from dpsu.cli.sources import data_of, files_read
+from dpsu.cli.streams import to_stderr, to_stdout
+from dpsu.errors import OutputError
 from dpsu.ledger.spending import Spending
+from dpsu.plans.prose import guarantee
+from dpsu.reports import summary
 from dpsu.results import Release
+from dpsu.runtime.writing import PendingFile, text_writer, what_is_no_file
 
 Made = TypeVar("Made")
 
@@ -54,14 +64,62 @@ class Places:
         data = data_of(files, self.source, self.query)
         spending = spending_of(self.ledger, self.dataset, self.budget)
         read = [*also_read, *files_read(files, self.source, self.ledger)]
-        output = prepared(
-            read, self.output, self.report,
-            csv_safe=self.csv_safe, quiet=self.quiet, suffixes=form.suffixes,
-        )  # fmt: skip
+        self._refuse_outputs(read, form)
         made = make()
         with told_warnings() as caught, shown_progress(self.quiet) as progress:
             result = release(data, made, spending, progress)
-        write_result(
-            result, output, self.report, caught, spending,
-            csv_safe=self.csv_safe, verbose=self.verbose, quiet=self.quiet, form=form,
-        )  # fmt: skip
+        self._write(result, form, caught, spending)
+
+    @property
+    def _file(self) -> Path | None:
+        """The file of the items; None for standard output."""
+        return None if self.output is None or str(self.output) == "-" else self.output
+
+    def _refuse_outputs(self, read: Sequence[str | None], form: Form) -> None:
+        """Refuse before the work what could not be written."""
+        output = self._file
+        if self.report is not None and str(self.report) == "-":
+            raise click.UsageError("--report must be a file; --verbose prints the report")
+        if self.csv_safe and (output is None or output.suffix != ".csv"):
+            raise click.UsageError("--csv-safe is for --output FILE.csv")
+        if output is not None and (what := what_is_no_file(output)) is not None:
+            raise OutputError(
+                f"cannot write {str(output)!r}: it is {what}; leave --output away to print to "
+                "standard output, or name a file"
+            )
+        written = {"output": output, "report": self.report}
+        writable(read, written, {"output": form.suffixes}, quiet=self.quiet)
+
+    def _write(
+        self, result: Release, form: Form, caught: list[WarningMessage], spending: Spending
+    ) -> None:
+        """Write the items and the report, mark the release as done, and then words for people."""
+        output, report = self._file, self.report
+        where = "on standard output" if output is None else f"in {str(output)!r}"
+        items = f"the items {where}"
+        named: dict[str, PendingFile] = {}
+        with ExitStack() as stack:
+            late = stack.enter_context(told_warnings())
+            stage.outputs = {items: NOT_WRITTEN}
+            if output is not None:
+                named[items] = PendingFile(output, form.writer(result, output, self.csv_safe))
+                stack.callback(named[items].discard)
+            if report is not None:
+                text = result.report_json() if report.suffix == ".json" else result.report()
+                name = f"the report in {str(report)!r}"
+                stage.outputs[name] = NOT_WRITTEN
+                named[name] = PendingFile(report, text_writer(text + "\n"))
+                stack.callback(named[name].discard)
+            if output is None:
+                stage.outputs[items] = PERHAPS_IN_PART
+                to_stdout(form.printed(result))
+                stage.outputs[items] = COMPLETE
+            put_in_place(named, spending.done)
+        # The items come first: trouble with words for people must not cost the release.
+        if not self.quiet:
+            for warning in [*caught, *late]:
+                to_stderr(f"warning: {warning.message}")
+            more = f"{summary(result)} (--verbose says more)"
+            to_stderr(result.report() if self.verbose else more)
+        elif not result.private:
+            to_stderr(f"warning: {guarantee(result.plan)}")

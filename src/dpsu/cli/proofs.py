@@ -1,11 +1,67 @@
-"""`dpsu proofs`: the proof pages, from wherever they are installed."""
+"""`dpsu proofs`: the proof pages, in a wheel beside the code, in the source tree under docs."""
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
 import click
 
-from dpsu.cli.proof_pages import proof_page, proof_pages
+import dpsu
 from dpsu.cli.streams import to_stdout
+from dpsu.errors import DpsuError, ParameterError
+from dpsu.options import did_you_mean
+
+INDEX = "index"
+_PACKAGE = Path(dpsu.__file__).resolve().parent
+# The build of a wheel copies docs/proofs to the first of these; an editable install has the second.
+_FOLDERS = (_PACKAGE / "proofs", _PACKAGE.parent.parent / "docs" / "proofs")
+_ROW = re.compile(r"^\| \[[^]]+\]\((?P<name>[a-z0-9-]+)\.md\) \| (?P<about>[^|]+) \|$", re.M)
+
+
+class ProofPage(NamedTuple):
+    """One page: its name in plans, its heading, what it proves, and its text from the heading."""
+
+    name: str
+    title: str
+    about: str
+    text: str
+
+
+@cache
+def proof_pages() -> dict[str, ProofPage]:
+    """All pages by name, in the order of the index, which comes last."""
+    folder = next((place for place in _FOLDERS if (place / f"{INDEX}.md").is_file()), None)
+    if folder is None:
+        raise DpsuError("the proof pages are not part of this installation")
+    index = _body(folder / f"{INDEX}.md")
+    abouts = {row["name"]: row["about"] for row in _ROW.finditer(index)}
+    abouts[INDEX] = "Says which theorem covers which mechanism, calibration and option."
+    return {name: _page(folder / f"{name}.md", about) for name, about in abouts.items()}
+
+
+def proof_page(name: str) -> ProofPage:
+    """The page of this name."""
+    pages = proof_pages()
+    if name not in pages:
+        near = did_you_mean(name, pages)
+        raise ParameterError(f"there is no proof {name!r}; `dpsu proofs` lists them{near}")
+    return pages[name]
+
+
+def _page(path: Path, about: str) -> ProofPage:
+    text = _body(path)
+    return ProofPage(path.stem, text.partition("\n")[0].removeprefix("# "), about, text)
+
+
+def _body(path: Path) -> str:
+    """A page from its heading on."""
+    text = path.read_text(encoding="utf-8")
+    if text.startswith("---\n"):
+        text = text.partition("\n---\n")[2]
+    return text
 
 
 @click.command("proofs")

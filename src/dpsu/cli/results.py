@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 import dpsu
-from dpsu.cli.interrupts import (
-    COMPLETE,
-    NOT_WRITTEN,
-    PERHAPS_IN_PART,
-    signals_deferred,
-    stage,
-)
-from dpsu.cli.streams import a_terminal, to_stderr, to_stdout
-from dpsu.ledger.spending import Spending
+from dpsu.cli.interrupts import COMPLETE, NOT_WRITTEN, signals_deferred, stage
+from dpsu.cli.streams import a_terminal, to_stderr
 from dpsu.outputs import SUFFIXES, items_writer, lines
-from dpsu.plans.prose import guarantee
-from dpsu.reports import summary
-from dpsu.runtime.writing import (
-    PendingFile,
-    Write,
-    check_writable,
-    leftovers,
-    text_writer,
-    what_is_no_file,
-)
+from dpsu.runtime.writing import PendingFile, Write, check_writable, leftovers
 from dpsu.showing.characters import harmless
 
 PAGES = (".html", ".htm")
@@ -43,30 +27,6 @@ class Form:
     suffixes: tuple[str, ...]
     writer: Callable[[dpsu.Release, Path, bool], Write]
     printed: Callable[[dpsu.Release], str]
-
-
-def prepared(
-    read: Sequence[str | None],
-    output: Path | None,
-    report: Path | None,
-    *,
-    csv_safe: bool,
-    quiet: bool,
-    suffixes: tuple[str, ...] = SUFFIXES,
-) -> Path | None:
-    """Refuse before the work what could not be written; returns where items go, None for stdout."""
-    output = None if output is not None and str(output) == "-" else output
-    if report is not None and str(report) == "-":
-        raise click.UsageError("--report must be a file; --verbose prints the report")
-    if csv_safe and (output is None or output.suffix != ".csv"):
-        raise click.UsageError("--csv-safe is for --output FILE.csv")
-    if output is not None and (what := what_is_no_file(output)) is not None:
-        raise dpsu.OutputError(
-            f"cannot write {str(output)!r}: it is {what}; leave --output away to print to standard "
-            "output, or name a file"
-        )
-    writable(read, {"output": output, "report": report}, {"output": suffixes}, quiet=quiet)
-    return output
 
 
 def writable(
@@ -103,46 +63,6 @@ def told_warnings() -> Iterator[list[warnings.WarningMessage]]:
         yield caught
 
 
-def write_result(
-    result: dpsu.Release,
-    output: Path | None,
-    report: Path | None,
-    caught: list[warnings.WarningMessage],
-    spending: Spending,
-    *,
-    csv_safe: bool,
-    verbose: bool,
-    quiet: bool,
-    form: Form,
-) -> None:
-    """Write the items and the report, mark the release as done, and then words for people."""
-    named: dict[str, PendingFile] = {}
-    with ExitStack() as stack:
-        late = stack.enter_context(told_warnings())
-        stage.outputs = {_items_name(output): NOT_WRITTEN}
-        if output is not None:
-            named[_items_name(output)] = PendingFile(output, form.writer(result, output, csv_safe))
-            stack.callback(named[_items_name(output)].discard)
-        if report is not None:
-            text = result.report_json() if report.suffix == ".json" else result.report()
-            name = f"the report in {str(report)!r}"
-            stage.outputs[name] = NOT_WRITTEN
-            named[name] = PendingFile(report, text_writer(text + "\n"))
-            stack.callback(named[name].discard)
-        if output is None:
-            stage.outputs[_items_name(None)] = PERHAPS_IN_PART
-            to_stdout(form.printed(result))
-            stage.outputs[_items_name(None)] = COMPLETE
-        put_in_place(named, spending.done)
-    # The items come first: trouble with words for people must not cost the release.
-    if not quiet:
-        for warning in [*caught, *late]:
-            to_stderr(f"warning: {warning.message}")
-        to_stderr(result.report() if verbose else f"{summary(result)} (--verbose says more)")
-    elif not result.private:
-        to_stderr(f"warning: {guarantee(result.plan)}")
-
-
 def put_in_place(named: Mapping[str, PendingFile], done: Callable[[], None] = lambda: None) -> None:
     """Put results where they belong, in this order and with nothing but renames between."""
     with signals_deferred():
@@ -163,10 +83,6 @@ def putting(name: str, path: Path) -> Iterator[None]:
     with signals_deferred():
         yield
         stage.outputs[name] = COMPLETE
-
-
-def _items_name(output: Path | None) -> str:
-    return "the items on standard output" if output is None else f"the items in {str(output)!r}"
 
 
 def printed_lines(result: dpsu.Release) -> list[str]:

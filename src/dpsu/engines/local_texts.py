@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -12,6 +10,7 @@ from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import arrange
 from dpsu.contributions.ids import Ids, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
+from dpsu.engines.found import Report
 from dpsu.plans.plan import Plan
 from dpsu.policies.passes import Progress, no_progress
 from dpsu.policies.weighted import Weighted
@@ -22,8 +21,6 @@ from dpsu.rounds.ngrams import NGramRounds
 from dpsu.runtime.memory import Memory
 from dpsu.text.corpus import Corpus
 from dpsu.text.domain import Domain
-
-Report = Callable[[str, int], None]
 
 
 def run(plan: Plan, corpus: Corpus, key: Key, memory: Memory, report: Report) -> pa.Array:

@@ -6,12 +6,15 @@ import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsu.contributions.id_types import ID_TYPES
 from dpsu.errors import ParameterError
 from dpsu.options import Typed, option
 from dpsu.privacy.guarantee import LARGEST_IDS
+
+if TYPE_CHECKING:
+    from dpsu.contributions.id_columns import Column
 
 
 class DefaultName(str):
@@ -267,11 +270,10 @@ def column_error(message: str, **columns: Any) -> ParameterError:
 
 
 def pick(
-    wanted: Sequence[str],
+    wanted: Sequence[Column],
     existing: Sequence[Any],
     where: str = "the data",
     *,
-    options: Sequence[str] = ("user", "item", "repeats"),
     typed: bool = True,
 ) -> list[str]:
     """Check that each column exists once; the error for a missing one suggests similar names.
@@ -279,7 +281,8 @@ def pick(
     Only names much like the typed one are shown: in a pivoted table the names of columns are
     private values. For a text file (not `typed`) none is shown: they are cells if it has no header.
     """
-    for name, purpose in zip(wanted, options, strict=False):
+    names = [column.name for column in wanted]
+    for name, column in zip(names, wanted, strict=True):
         found = list(existing).count(name)
         if found > 1:
             raise ParameterError(f"{where} has more than one column {name!r}; rename them")
@@ -292,8 +295,8 @@ def pick(
             hint = "no column has a name like that; "
             if near:
                 hint = f"did you mean {' or '.join(repr(other) for other in near)}? "
-        raise MissingColumnError(f"there is no column {name!r} in {where}; {hint}", purpose)
-    return list(wanted)
+        raise MissingColumnError(f"there is no column {name!r} in {where}; {hint}", column.option)
+    return names
 
 
 class MissingColumnError(ParameterError):

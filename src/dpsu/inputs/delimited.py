@@ -82,8 +82,7 @@ def read_header(source: Any, kind: str, columns: Sequence[Column], what: str) ->
             f"the header of {what} is one column; is the separator a semicolon? dpsu reads commas "
             "(csv) or tabs (tsv)"
         )
-    options = [column.option for column in columns]
-    pick([column.name for column in columns], header, what, options=options, typed=False)
+    pick(columns, header, what, typed=False)
     return header
 
 

@@ -59,8 +59,10 @@ def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None
                 raise ParameterError(_no_file(str(source)))
             paths += sorted(Path(match) for match in matches)
     for path in paths:
-        if not _is_utf8(str(path)):
-            raise ParameterError("the name of a file is not UTF-8; rename the file")
+        # Arrow can open no others.
+        without_values(
+            str(path).encode, "the name of a file is not UTF-8; rename the file", ParameterError
+        )
         if str(path) != STDIN and format_ is None and format_of(path) is None:
             raise ParameterError(
                 f"cannot tell the format of {str(path)!r} from its name; rename it to end in "
@@ -76,15 +78,6 @@ def _is(question: Callable[[], bool]) -> bool:
         return question()
     except (OSError, ValueError):
         return False
-
-
-def _is_utf8(name: str) -> bool:
-    """Whether a name is UTF-8: Arrow can open no other files."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _no_file(source: str) -> str:
@@ -150,8 +143,7 @@ def check_columns(path: Path, columns: Sequence[Column], format_: str | None) ->
 
 
 def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> None:
-    options = [column.option for column in columns]
-    pick([column.name for column in columns], schema.names, what, options=options)
+    pick(columns, schema.names, what)
     check_types(columns, schema)
 
 

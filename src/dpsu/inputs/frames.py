@@ -90,7 +90,7 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
     if type(data).__name__ == "DuckDBPyRelation":
         refuse_what_arrow_hides(data, names)
     _refuse_index(data, [name for name in names if name not in existing])
-    pick(names, existing, options=[column.option for column in columns])
+    pick(columns, existing)
     if schema is None:
         check_types(columns, data.schema)
         return names

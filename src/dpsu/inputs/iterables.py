@@ -150,15 +150,11 @@ def refuse_other_objects(data: Any) -> None:
     """Refuse objects whose elements are not users and items."""
     library = type(data).__module__.partition(".")[0]
     kind = f"{library} {type(data).__name__}"
-    if library == "pyspark":
+    door = library.removeprefix("py")
+    if door in ("spark", "dask"):
         raise ParameterError(
-            "data is a Spark DataFrame; dpsu.spark.release (or domains, select) releases it where "
-            "it is, and this would have to bring all of it here"
-        )
-    if library == "dask":
-        raise ParameterError(
-            "data is a Dask DataFrame; dpsu.dask.release (or domains, select) releases it where "
-            "it is, and this would have to bring all of it here"
+            f"data is a {door.title()} DataFrame; dpsu.{door}.release (or domains, select) "
+            "releases it where it is, and this would have to bring all of it here"
         )
     if "groupby" in type(data).__name__.lower():
         raise ParameterError(f"data is a {kind}; give the DataFrame that was grouped")

@@ -27,6 +27,7 @@ from dpsu.errors import DataError, ParameterError, without_values
 from dpsu.inputs import frames
 from dpsu.inputs.columns import names_of
 from dpsu.inputs.files import read_public_table
+from dpsu.runtime.extras import load
 
 WORDFREQ = "wordfreq:"
 Names = str | Sequence[str]
@@ -126,14 +127,7 @@ def read_prior(source: Any, item: Names = "item") -> Prior:
 def _word_frequencies(language: str) -> Mapping[str, float]:
     """The frequencies of words in a language, from the optional package wordfreq."""
     try:
-        import wordfreq
-    except ModuleNotFoundError:
-        raise ParameterError(
-            "{prior} needs the package wordfreq: pip install 'dpsu[wordfreq]'",
-            prior=WORDFREQ + language,
-        ) from None
-    try:
-        found: Mapping[str, float] = wordfreq.get_frequency_dict(language)
+        found: Mapping[str, float] = load("wordfreq").get_frequency_dict(language)
     except LookupError:
         raise ParameterError(
             f"{{prior}}: wordfreq knows no language {language!r}; try 'en'",
@@ -157,16 +151,12 @@ class PublicItems:
         return _digest([self.items])
 
     def as_type(self, type_: pa.DataType) -> pa.Array:
-        """The items in the type of the private ones, each once."""
+        """All items, held or not, in the type of the private ones, each once."""
         typed = without_values(
             lambda: self.items.cast(type_),
             "public_items has text that is not an integer, but the private items are integers",
         )
         return typed.unique()
-
-    def added(self, type_: pa.DataType) -> pa.Array:
-        """What joins the items that were found: all of them, held or not."""
-        return self.as_type(type_)
 
     def refuse_other_than(self, codec: Codec) -> None:
         """Refuse public items that are no values of the types of the private ones."""
@@ -222,23 +212,17 @@ def _columns_of(
 
 def _texts(what: str, columns: list[tuple[str, pa.Array]]) -> pa.Array:
     """Items as ids have them, as text."""
-    ids = encode(
-        [(Column(name, "item"), _checked(what, name, cells)) for name, cells in columns],
-        lose_nothing,
-    )
+    for name, cells in columns:
+        if pa.types.is_floating(cells.type) or kind_of(cells.type) is None:
+            raise ParameterError(
+                f"{{{what}}}: column {name!r} has type {type_name(cells.type)}; convert it to text "
+                "or integers",
+                **{what: ...},
+            )
+    ids = encode([(Column(name, "item"), cells) for name, cells in columns], lose_nothing)
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
     return Ids(canonical(what, ids)).text()
-
-
-def _checked(what: str, name: str, cells: pa.Array) -> pa.Array:
-    if pa.types.is_floating(cells.type) or kind_of(cells.type) is None:
-        raise ParameterError(
-            f"{{{what}}}: column {name!r} has type {type_name(cells.type)}; convert it to text or "
-            "integers",
-            **{what: ...},
-        )
-    return cells
 
 
 def _array(name: str, items: Iterable[Any]) -> pa.Array:
@@ -290,8 +274,6 @@ def _numbers(name: str, column: pa.Array) -> pa.Array:
 
 def _combined(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        combined = pa.concat_arrays(combined.chunks)
     return combined.dictionary_decode() if pa.types.is_dictionary(combined.type) else combined
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.interning import intern
@@ -18,15 +17,7 @@ from dpsu.contributions.pairs import Pairs, Rows
 from dpsu.errors import DataError, ParameterError
 from dpsu.inputs import files, frames, iterables
 from dpsu.inputs.also_public import refuse_same_files
-from dpsu.inputs.columns import (
-    ONE_PER_ENTRY,
-    Items,
-    Users,
-    check_names,
-    column_error,
-    names_of,
-)
-from dpsu.inputs.delimited import ReadTable
+from dpsu.inputs.columns import ONE_PER_ENTRY, Items, Users, column_error, names_of
 from dpsu.inputs.formats import FORMATS
 from dpsu.inputs.keyed import Keyed, one_per_entry
 from dpsu.inputs.melted import Melted, columns_of_values
@@ -36,7 +27,7 @@ from dpsu.inputs.values import Values, naming_columns
 from dpsu.options import one_of
 from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
-from dpsu.text.spec import FunctionName, Split, TextSpec
+from dpsu.text.spec import FunctionName, TextSpec
 
 if TYPE_CHECKING:
     from dpsu.text.corpus import Corpus
@@ -45,8 +36,6 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 1 << 21
 # Whose frames stay where they are; they have doors of their own.
 CLUSTERS = ("pyspark", "dask")
-Types = tuple[str | None, str | None]
-Names = str | Sequence[str]
 Progress = Callable[[int], None]
 
 
@@ -71,28 +60,20 @@ class Source:
 
     def check(self) -> None:
         """Refuse what names, schemas and tokenizers say is wrong; no row is read."""
-        item = self.item
-        if isinstance(item, Values):
-            self._check_values(item)
-            return
-        columns = wanted(
-            self.user.columns,
-            item.columns,
-            item.repeats,
-            texts=isinstance(item, Tokens),
-            types=(self.user.type, item.type),
-        )
-        refuse_by_names(self.data, columns, self.format, item.tokenizer)
+        columns = wanted(self.user, self.item, self.item.repeats)
+        if isinstance(self.item, Tokens):
+            from dpsu.text.tokenizing import tokenize_by
 
-    def _check_values(self, item: Values) -> None:
-        columns = columns_of_values(self.user, item)
-        refuse_no_table(self.data, columns)
-        with naming_columns(item):
-            refuse_by_names(self.data, columns, self.format)
+            tokenize_by(self.item.tokenizer)
+        if isinstance(self.item, Values):
+            refuse_no_table(self.data, columns)
+        with naming_columns(self.item):
+            _refuse_by_names(self.data, columns, self.format)
 
     def refuse_public(self, paths: Iterable[tuple[str, Any]]) -> None:
         """Refuse a file of data that is also given as public: it would come out whole."""
-        refuse_private_as_public(self.data, self.format, paths)
+        named = list(paths)
+        refuse_same_files(files.expand(_paths(self.data) if named else [], self.format), named)
 
     def pairs(
         self,
@@ -103,120 +84,85 @@ class Source:
         progress: Progress = lambda rows: None,
     ) -> Pairs:
         """Who holds what; `with_repeats` says that it matters how often. PRIVATE."""
-        item = self.item
-        if isinstance(item, Values):
-            return self._pairs_of_values(item, key, memory, progress)
-        rows = read(
-            self.data,
-            user=self.user.columns,
-            item=item.name if isinstance(item, Tokens) else item.columns,
-            repeats=item.repeats,
-            with_repeats=with_repeats,
-            key=key,
-            format=self.format,
-            memory=memory,
-            text=item.source if isinstance(item, Tokens) else None,
-            tokenizer=item.tokenizer,
-            types=(self.user.type, item.type),
-        )
-        pairs = intern(rows, strict=self.strict, memory=memory, progress=progress)
-        return replace(pairs, codec=rows.item_keys.codec)
-
-    def _pairs_of_values(
-        self, item: Values, key: Key, memory: Memory | None, progress: Progress
-    ) -> Pairs:
-        columns = columns_of_values(self.user, item)
-        refuse_no_table(self.data, columns)
-        melted = Melted(columns, item.kinds)
-        with naming_columns(item):
-            rows = read_columns(
-                self.data, columns, with_repeats=False, key=key, format=self.format, memory=memory,
-                melted=melted,
-            )  # fmt: skip
+        with naming_columns(self.item):
+            rows = self.rows(key, with_repeats=with_repeats, memory=memory)
             pairs = intern(rows, strict=self.strict, memory=memory, progress=progress)
-        return replace(pairs, codec=melted.item_keys.codec)
+        return replace(pairs, codec=rows.item_keys.codec)
 
     def corpus(self, text: TextSpec, key: Key, progress: Progress = lambda texts: None) -> Corpus:
         """All texts as tokens. PRIVATE."""
         from dpsu.text.corpus import read_corpus
 
-        rows = read_texts(
-            self.data,
-            self.user.columns,
-            text,
-            key=key,
-            format=self.format,
-            user_type=self.user.type,
-        )
-        return read_corpus(rows, text, self.item.tokenizer, strict=self.strict, progress=progress)
+        rows, tokenizer = self.untokenized(key), self.item.tokenizer
+        return read_corpus(rows, text, tokenizer, strict=self.strict, progress=progress)
+
+    def rows(self, key: Key, *, with_repeats: bool, memory: Memory | None = None) -> Rows:
+        """Columns of users, items and perhaps repeats, part by part.
+
+        Repeats come from the column that is named, from mappings of items to numbers, from repeated
+        rows, or from repeated tokens of texts.
+        """
+        if not isinstance(self.item, Tokens):
+            return self.untokenized(key, with_repeats=with_repeats, memory=memory)
+        from dpsu.text.grams import items_of_texts
+
+        texts, item = self.untokenized(key), self.item
+        return items_of_texts(texts, item.source, item.tokenizer, with_repeats=with_repeats)
+
+    def untokenized(
+        self, key: Key, *, with_repeats: bool = False, memory: Memory | None = None
+    ) -> Rows:
+        """The same without tokens: rows of users and their texts, if items are made of texts."""
+        columns, data = wanted(self.user, self.item, self.item.repeats), self.data
+        keyed: Keyed | Melted = Keyed(columns, key=key)
+        # A row of the table leads to so many rows of a user and an item.
+        kinds = 1
+        if isinstance(self.item, Values):
+            refuse_no_table(data, columns)
+            keyed, kinds = Melted(columns, self.item.kinds), len(self.item.kinds)
+        columns = to_read(columns)
+        if isinstance(data, Query):
+            return keyed.rows(data._tables(columns))
+        paths = _paths(data)
+        if paths:
+            sources = [
+                files.open_rows(path, columns, self.format, keyed.tally.lose)
+                for path in files.expand(paths, self.format)
+            ]
+            if memory is not None:
+                memory.expect(kinds * sum(source.known_rows for source in sources))
+            return keyed.rows(table for source in sources for table in source.tables)
+        _refuse_kind(data)
+        if frames.is_frame(data):
+            table = frames.columns_of(data, columns, keyed.tally.lose)
+            at_once = max(1, ROWS_AT_ONCE // kinds)
+            starts = range(0, max(1, len(table)), at_once)
+            return keyed.rows([partial(table.slice, first, at_once) for first in starts])
+        if isinstance(data, Mapping) and iterables.is_table(data, columns):
+            return keyed.rows([lambda: iterables.table_of(data, columns, keyed.tally.lose)])
+        _refuse_repeats(columns)
+        assert isinstance(keyed, Keyed), "values are in tables, and anything else was refused"
+        iterables.refuse_shared(keyed)
+        iterables.refuse_users_twice(data, keyed)
+        if isinstance(data, Mapping):
+            return iterables.from_mapping(data, keyed, with_repeats)
+        return iterables.from_iterable(data, keyed, key)
 
 
-def read(
-    data: Any,
-    *,
-    user: Names,
-    item: Names,
-    repeats: str | None,
-    with_repeats: bool,
-    key: Key,
-    format: str | None = None,
-    memory: Memory | None = None,
-    text: TextSpec | None = None,
-    tokenizer: str | Split | None = None,
-    types: Types = (None, None),
-) -> Rows:
-    """Rows of `data`, whatever it is: columns of users, items and perhaps repeats.
-
-    `with_repeats` says that repeats matter (they come from the column `repeats`, from mappings of
-    items to numbers, from repeated rows, or from repeated tokens of texts); `types` are the
-    declared types of users and items.
-    """
-    if text is None:
-        columns = wanted(user, item, repeats, types=types)
-        return read_columns(
-            data, columns, with_repeats=with_repeats, key=key, format=format, memory=memory
-        )
-    from dpsu.text.grams import items_of_texts
-
-    texts = read_texts(data, user, text, key=key, format=format, user_type=types[0])
-    return items_of_texts(texts, text, tokenizer, with_repeats=with_repeats)
-
-
-def read_texts(
-    data: Any,
-    user: Names,
-    text: TextSpec,
-    *,
-    key: Key,
-    format: str | None = None,
-    user_type: str | None = None,
-) -> Rows:
-    """Rows of users and their texts."""
-    columns = wanted(user, text.column, None, texts=True, types=(user_type, None))
-    return read_columns(data, columns, with_repeats=False, key=key, format=format)
-
-
-def wanted(
-    user: Names,
-    item: Names,
-    repeats: str | None,
-    *,
-    texts: bool = False,
-    types: Types = (None, None),
-) -> list[Column]:
-    """The columns that are read; `texts` says that the second is text, not items."""
-    option = "text" if texts else "item"
-    typed: dict[str, Any] = {option: item} if isinstance(item, str) else {}
-    check_names(repeats=repeats, **typed)
+def wanted(user: Users, item: Items | Tokens, repeats: str | None = None) -> list[Column]:
+    """The columns that are read: those of users, those of items or of texts, and of repeats."""
+    if isinstance(item, Values):
+        return columns_of_values(user, item)
+    option = "text" if isinstance(item, Tokens) else "item"
     columns = [
-        Column(name, purpose, declared, alone=isinstance(given, str))
-        for purpose, given, declared in (("user", user, types[0]), (option, item, types[1]))
-        for name in names_of(given)
+        Column(name, purpose, given.type, alone=isinstance(given.columns, str))
+        for purpose, given in (("user", user), (option, item))
+        for name in names_of(given.columns)
     ]
     columns += [] if repeats is None else [Column(repeats, "repeats")]
-    users, others = set(names_of(user)), {*names_of(item), repeats}
+    users, items = set(user.names), set(names_of(item.columns))
     # Users and items may share a column, such as a site, but not all columns of users.
-    if users <= others or repeats in {*users, *names_of(item)}:
+    if users <= {*items, repeats} or repeats in users | items:
         names = [column.name for column in columns]
         options = list(dict.fromkeys(column.option for column in columns))
         *first, last = (f"{{{option}}}" for option in options)
@@ -225,49 +171,6 @@ def wanted(
             **dict.fromkeys(options, ...),
         )
     return columns
-
-
-def read_columns(
-    data: Any,
-    columns: list[Column],
-    *,
-    with_repeats: bool,
-    key: Key,
-    format: str | None = None,
-    memory: Memory | None = None,
-    melted: Melted | None = None,
-) -> Rows:
-    """Rows of these columns, not tokenized; those of values become items of several kinds."""
-    keyed = Keyed(columns, key=key) if melted is None else melted
-    # A row of the table leads to so many rows of a user and an item.
-    kinds = 1 if melted is None else len(melted)
-    columns = to_read(columns)
-    if isinstance(data, Query):
-        return keyed.rows(data._tables(columns))
-    paths = _paths(data)
-    if paths:
-        sources = [
-            files.open_rows(path, columns, format, keyed.tally.lose)
-            for path in files.expand(paths, format)
-        ]
-        if memory is not None:
-            memory.expect(kinds * sum(source.known_rows for source in sources))
-        return keyed.rows(table for source in sources for table in source.tables)
-    _refuse_kind(data)
-    if frames.is_frame(data):
-        table = frames.columns_of(data, columns, keyed.tally.lose)
-        at_once = max(1, ROWS_AT_ONCE // kinds)
-        starts = range(0, max(1, len(table)), at_once)
-        return keyed.rows([_slice(table, first, at_once) for first in starts])
-    if isinstance(data, Mapping) and iterables.is_table(data, columns):
-        return keyed.rows([lambda: iterables.table_of(data, columns, keyed.tally.lose)])
-    _refuse_repeats(columns)
-    assert isinstance(keyed, Keyed), "values are in tables, and anything else was refused"
-    iterables.refuse_shared(keyed)
-    iterables.refuse_users_twice(data, keyed)
-    if isinstance(data, Mapping):
-        return iterables.from_mapping(data, keyed, with_repeats)
-    return iterables.from_iterable(data, keyed, key)
 
 
 def to_read(columns: Sequence[Column]) -> list[Column]:
@@ -313,26 +216,8 @@ def _refuse_kind(data: Any) -> None:
     )
 
 
-def refuse_private_as_public(
-    data: Any, format: str | None, public: Iterable[tuple[str, Any]]
-) -> None:
-    """Refuse a file of data that is also given as public: all of it would be released."""
-    named = list(public)
-    paths = _paths(data) if named else []
-    refuse_same_files(files.expand(paths, format), named)
-
-
-def refuse_by_names(
-    data: Any,
-    columns: list[Column],
-    format: str | None,
-    tokenizer: str | Split | None = None,
-) -> None:
-    """Refuse what names, schemas and tokenizers show to be wrong, before any row is read."""
-    if tokenizer is not None:
-        from dpsu.text.tokenizing import tokenize_by
-
-        tokenize_by(tokenizer)
+def _refuse_by_names(data: Any, columns: list[Column], format: str | None) -> None:
+    """Refuse what names and schemas show to be wrong, before any row is read."""
     keyed, columns = Keyed(columns), to_read(columns)
     if isinstance(data, Query):
         data._check_columns(columns)
@@ -369,7 +254,3 @@ def _paths(data: Any) -> list[str | os.PathLike[str]]:
         isinstance(part, (str, os.PathLike)) for part in given
     )
     return list(given) if named else []
-
-
-def _slice(table: pa.Table, first: int, rows: int) -> ReadTable:
-    return lambda: table.slice(first, rows)

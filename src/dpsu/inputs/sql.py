@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
+from dpsu.inputs.columns import pick
 from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _open_duckdb(
         return DataError(BROKEN)
 
     relation = _explained(lambda: connection.sql(query.query), explain)
-    names = _pick(columns, relation.columns)
+    names = pick(columns, relation.columns, "the query")
     refuse_what_arrow_hides(relation, names)
 
     def read(rows: str) -> Any:
@@ -264,16 +265,9 @@ def _open_postgres(
         return query._failure() if problem is None else _query_error(problem)
 
     schema = _explained(ask, explain)
-    names = _pick(columns, schema.names)
+    names = pick(columns, schema.names, "the query")
     _check_types(columns, _as_text(schema))
     return lambda: _explained(run, explain)
-
-
-def _pick(columns: Sequence[Column], existing: Sequence[str]) -> list[str]:
-    from dpsu.inputs.columns import pick
-
-    options = [column.option for column in columns]
-    return pick([column.name for column in columns], existing, "the query", options=options)
 
 
 def _check_types(columns: Sequence[Column], schema: Any) -> None:

@@ -109,7 +109,9 @@ def train_tokenizer(
     library = load("tokenizers")
     special = _special_tokens(model, special_tokens)
     vocabulary = read_vocabulary(words)
-    folding = _folding(library, lowercase)
+    steps = library.normalizers
+    # Lowercase first: J with a caron has no composed form, j with a caron has.
+    folding = steps.Sequence([steps.Lowercase(), steps.NFC()] if lowercase else [steps.NFC()])
     folded = [folding.normalize_str(word) for word in vocabulary.words]
     _refuse_special_words(special, vocabulary.words, folded)
     train = _train_bpe if model == "bpe" else _train_wordpiece
@@ -151,12 +153,6 @@ def write_tokenizer(tokenizer: Tokenizer, path: str | Path) -> None:
     path = Path(path)
     check_writable(path, (".json",))
     write_text(path, tokenizer.to_str(pretty=True) + "\n")
-
-
-def _folding(library: Any, lowercase: bool) -> Any:
-    """Lowercase first: J with a caron has no composed form, j with a caron has."""
-    steps = library.normalizers
-    return steps.Sequence([steps.Lowercase(), steps.NFC()] if lowercase else [steps.NFC()])
 
 
 def _special_tokens(model: str, given: Iterable[str] | None) -> tuple[str, ...]:

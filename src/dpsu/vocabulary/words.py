@@ -101,16 +101,9 @@ def _vocabulary(words: Column, counts: Column | None) -> Vocabulary:
             totals[text] = totals.get(text, 0) + _whole(count)
     if counts is None:
         totals = dict.fromkeys(totals, 1)
-    ordered = sorted(((max(1, count), word) for word, count in totals.items()), key=_rank)
-    return Vocabulary(
-        tuple(word for _, word in ordered),
-        tuple(count for count, _ in ordered),
-        counts is not None,
-    )
-
-
-def _rank(entry: tuple[int, str]) -> tuple[int, str]:
-    return -entry[0], entry[1]
+    ordered = sorted((-max(1, count), word) for word, count in totals.items())
+    listed = tuple(word for _, word in ordered), tuple(-less for less, _ in ordered)
+    return Vocabulary(*listed, counts is not None)
 
 
 def _text(word: object) -> str:

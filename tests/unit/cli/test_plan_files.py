@@ -15,6 +15,7 @@ import pytest
 
 import dpsu
 from dpsu.cli import options
+from dpsu.plans.mechanisms import MECHANISMS
 from tests.unit.cli.test_cli import COLUMNS, ROWS, Run
 
 PROMISE = ("--epsilon", "2", "--delta", "1e-13")
@@ -107,7 +108,7 @@ def test_a_release_in_python_names_its_plan_and_run(tmp_path: Path) -> None:
 def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:
     """Every flag that makes a plan is refused beside one, except public data that a file lacks."""
     plan = approve(*SURE)
-    kinds = {flag.name: flag.option for flag in options.mechanism_flags()}
+    kinds = {flag.name: flag.option for flag in options.flags_of(*MECHANISMS.values())}
     for name in options.plan_names():
         given: tuple[str, ...] = ("1",)
         if name == "mechanism":

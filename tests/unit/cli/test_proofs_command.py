@@ -12,7 +12,7 @@ import pytest
 from tools import stamp
 
 import dpsu
-from dpsu.cli import proof_pages
+from dpsu.cli import proofs as command
 from dpsu.errors import DpsuError
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS
@@ -139,13 +139,13 @@ def test_pages_beside_the_code_come_first(tmp_path: Path, monkeypatch: pytest.Mo
     shutil.copytree(stamp.PROOFS, installed)
     sieve = installed / "sieve.md"
     sieve.write_text(sieve.read_text("utf-8").replace("# Sieve", "# Installed sieve"), "utf-8")
-    monkeypatch.setattr(proof_pages, "_FOLDERS", (installed, stamp.PROOFS))
-    proof_pages.proof_pages.cache_clear()
-    assert proof_pages.proof_page("sieve").title.startswith("Installed")
-    monkeypatch.setattr(proof_pages, "_FOLDERS", (tmp_path / "nowhere",))
-    proof_pages.proof_pages.cache_clear()
+    monkeypatch.setattr(command, "_FOLDERS", (installed, stamp.PROOFS))
+    command.proof_pages.cache_clear()
+    assert command.proof_page("sieve").title.startswith("Installed")
+    monkeypatch.setattr(command, "_FOLDERS", (tmp_path / "nowhere",))
+    command.proof_pages.cache_clear()
     with pytest.raises(DpsuError, match="not part of this installation"):
-        proof_pages.proof_pages()
+        command.proof_pages()
     monkeypatch.undo()
-    proof_pages.proof_pages.cache_clear()
-    assert proof_pages.proof_page("sieve").title.startswith("Sieve")
+    command.proof_pages.cache_clear()
+    assert command.proof_page("sieve").title.startswith("Sieve")

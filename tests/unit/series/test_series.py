@@ -1,5 +1,6 @@
 """Releases that repeat under one budget."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import datetime
@@ -36,6 +37,11 @@ Rows = dict[str, list[Any]]
 
 def month(*items: Any) -> Rows:
     return {f"person {n}": [*items, f"secret {n}"] for n in range(600)}
+
+
+def unread() -> Iterator[tuple[str, str]]:
+    raise AssertionError("rows were read")
+    yield "somebody", "something"
 
 
 @pytest.fixture
@@ -101,11 +107,8 @@ def test_all_periods_are_within_the_budget_and_a_further_one_is_refused(
     for _ in range(3):
         series.release(month("bread"))
     assert series.left == 0
-
-    def unread() -> Iterator[tuple[str, str]]:
-        raise AssertionError("rows were read")
-        yield "somebody", "something"
-
+    assert "by Gaussian composition (`dpsu proofs series`)" in str(series)
+    assert "You promise that" in series._repr_html_()
     with pytest.raises(dpsu.BudgetError, match="all 3 periods of the series"):
         series.release(unread())
     assert len(series.history) == 3
@@ -190,17 +193,13 @@ def test_two_processes_do_not_spend_one_period(series: dpsu.Series, path: Path) 
     assert series.history[0].state == UNFINISHED
     assert series.history[0].run is None
 
-    def rows() -> Iterator[tuple[str, str]]:
-        raise AssertionError("rows were read")
-        yield "somebody", "something"
-
     def another_begins(stage: str, done: float) -> None:
         raise AssertionError("it began")
 
     state = series._state
     state.begun = lambda terms: 0  # type: ignore[method-assign]
     with pytest.raises(dpsu.ParameterError, match="another process began period 1"):
-        series.release(rows(), progress=another_begins)
+        series.release(unread(), progress=another_begins)
 
 
 def test_no_kill_lets_a_period_be_spent_twice(tmp_path: Path) -> None:
@@ -213,25 +212,6 @@ def test_no_kill_lets_a_period_be_spent_twice(tmp_path: Path) -> None:
     assert killed >= 12
     assert 0 < lost < killed
     assert beginnings >= 8
-
-
-def test_a_killed_command_loses_its_period_and_no_other(
-    series: dpsu.Series, path: Path, tmp_path: Path
-) -> None:
-    deadly = (
-        "import os, signal, dpsu\n"
-        "def rows():\n"
-        "    yield 'somebody', 'bread'\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"dpsu.Series({str(path)!r}).release(rows())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", deadly], capture_output=True, check=False, timeout=300
-    )
-    assert done.returncode == -9, done.stderr
-    assert [each.state for each in series.history] == [UNFINISHED]
-    assert series.release(month("bread")).items == ("bread",)
-    assert series.left == 1
 
 
 def test_a_ledger_is_charged_for_each_period(series: dpsu.Series, tmp_path: Path) -> None:
@@ -260,15 +240,6 @@ def test_a_charge_is_void_if_the_period_is_not_spent(
     with pytest.raises(dpsu.ParameterError, match="meanwhile"):
         series.release(month("bread"), ledger=ledger.dataset("visits", budget=(3, 1e-5)))
     assert [each.state for each in ledger.account("visits").releases] == ["void"]
-
-
-def test_items_keep_their_type(series: dpsu.Series) -> None:
-    users = [f"u{n}" for n in range(600)]
-    series.release(pa.table({"user": users * 2, "item": [7] * 1200}))
-    assert list(series.items) == [7]
-    as_text = pa.table({"user": users * 2, "item": ["7"] * 600 + ["8"] * 600})
-    assert series.release(as_text).items == (8,)
-    assert list(series.items) == [7, 8]
 
 
 def test_nanoseconds_are_left_out_as_they_were_released(series: dpsu.Series) -> None:
@@ -384,6 +355,7 @@ def test_files_that_are_missing_or_added_are_noticed(series: dpsu.Series, path: 
         dpsu.Series(path).items  # noqa: B018
 
 
+@pytest.mark.thorough
 def test_later_periods_find_what_a_single_one_would_not(tmp_path: Path) -> None:
     """A mailing list by month: the words of everybody, and topics that come up in one month.
 
@@ -411,7 +383,7 @@ def test_later_periods_find_what_a_single_one_would_not(tmp_path: Path) -> None:
         assert any(str(item).startswith(f"topic {number}.") for item in series.items)
 
 
-def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, run: Run) -> None:  # noqa: F811
+def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, run: Run) -> None:
     """What is known takes no part: a user of many known items counts in full for a new one."""
     known = [f"known {n}" for n in range(12)]
     few = dpsu.Counts(max_items=2)
@@ -433,21 +405,14 @@ def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, r
     assert listed[-1] == f"new\t{second.counts[0].as_py()}"
 
 
-def test_it_shows_itself(series: dpsu.Series) -> None:
-    assert repr(series).endswith("0 of 3 periods spent>")
-    series.release(month("bread"))
-    assert repr(series).endswith("1 of 3 periods spent>")
-    assert "by Gaussian composition (`dpsu proofs series`)" in str(series)
-    assert "<td" in series._repr_html_()
-    assert "You promise that" in series._repr_html_()
-
-
-def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, items in (("1", ("bread",)), ("2", ("bread", "milk"))):
         rows = "".join(f"{user},{item}\n" for user, held in month(*items).items() for item in held)
         (tmp_path / f"{name}.csv").write_text(f"who,what\n{rows}")
     new = ["series", "new", "v", "--periods", "3", "--user", "who", "--item", "what"]
+    code, out, err = run(*new, "--prior", "x.csv")
+    assert (code, "No such option" in err) == (2, True)
     code, out, err = run(*new)
     assert (code, "Missing option '--epsilon'" in err) == (2, True)
     code, out, err = run(*new, "--epsilon", "3", "--delta", "1e-5", "--max-items", "50")
@@ -475,58 +440,21 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert dpsu.Plan.from_dict(told["plan"]) == dpsu.Series("v").plan
 
 
-def test_help_offers_what_a_series_has(run: Run) -> None:  # noqa: F811
-    code, out, _ = run("series", "new", "--help")
-    assert code == 0
-    assert "FOLDER" in out
-    assert "--periods" in out
-    assert not [flag for flag in ("--prior", "--allow-unproven", "STATE") if flag in out]
-    for command in ("next", "show", "items"):
-        assert "STATE" not in run("series", command, "--help")[1]
-    code, _, err = run("series", "new", "v", "--periods", "2", "--prior", "x.csv")
-    assert (code, "No such option" in err) == (2, True)
-
-
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 def test_items_are_listed_in_the_order_of_their_values(
-    run: Run,  # noqa: F811
-    series: dpsu.Series,
-    path: Path,
+    run: Run, series: dpsu.Series, path: Path
 ) -> None:
-    users = [n for n in range(600) for _ in range(2)]
-    for numbers in ((9, 100), (10, -3), ("x", "9")):
-        series.release(pa.table({"user": users, "item": list(numbers) * 600}))
-        if numbers == (10, -3):
+    """And a period of texts leaves out the integers that are known, and finds integers."""
+    for found in ((9, 100), (10, -3), ("x", "9", "8")):
+        users = [n for n in range(600) for _ in found]
+        series.release(pa.table({"user": users, "item": list(found) * 600}))
+        if found == (10, -3):
             assert run("series", "items", str(path)) == (0, "-3\n9\n10\n100\n", "")
             assert run("series", "items", str(path), "--period", "2") == (0, "-3\n10\n", "")
-    assert series.items == (-3, 9, 10, 100)
+    assert series.items == (-3, 8, 9, 10, 100)
 
 
-@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-@pytest.mark.parametrize("item", ["when", ["when", "at"]])
-def test_what_was_released_keeps_its_type(item: Any, path: Path, run: Run) -> None:  # noqa: F811
-    noon = datetime.datetime(2024, 2, 29, 12)
-    table = pa.table(
-        {
-            "user": range(600),
-            "when": pa.array([noon] * 600, pa.timestamp("s")),
-            "at": pa.array([noon.time()] * 600, pa.time32("s")),
-        }
-    )
-    # A weight of 600 is hundreds of standard deviations of its noise above the threshold.
-    series = dpsu.Series.create(path, periods=2, item=item, mechanism="weighted-gaussian", **BUDGET)
-    first = series.release(table)
-    assert len(first) == 1
-    assert series.stored(1) == first
-    assert series.stored(1).values.type == first.values.type
-    assert series.stored(1).to_arrow().schema.field("when").type == pa.timestamp("s")
-    text = table.set_column(1, "when", [["1999"] * 600])
-    series.release(text)
-    # Types that differ have no common order, and are sorted as texts.
-    assert len(series.items) == 2
-    assert len(run("series", "items", str(path))[1].splitlines()) == 2
-
-
+@pytest.mark.thorough
 def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = ROOT / "docs" / "guides" / "series.md"
     for name, items in (("january", ("bread",)), ("february", ("bread", "milk"))):
@@ -583,7 +511,7 @@ def test_keys_of_other_types_and_of_several_columns_repeat(item: Any, path: Path
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-def test_types_that_change_cost_no_period(path: Path) -> None:
+def test_types_that_change_cost_no_period(path: Path, run: Run) -> None:
     """Timestamps with another unit and zone, then text, then integers: what is known stays so."""
     noon = datetime.datetime(2024, 2, 29, 12)
     berlin = pa.timestamp("us", "Europe/Berlin")
@@ -595,9 +523,14 @@ def test_types_that_change_cost_no_period(path: Path) -> None:
     series = dpsu.Series.create(
         path, periods=6, item="when", mechanism="weighted-laplace", **BUDGET
     )
-    found = [len(series.release(pa.table({"user": range(800), "when": each}))) for each in columns]
-    assert found == [1, 0, 1, 0, 1, 0]
-    assert len(dpsu.Series(path).history) == 6
+    found = [series.release(pa.table({"user": range(800), "when": each})) for each in columns]
+    assert [len(each) for each in found] == [1, 0, 1, 0, 1, 0]
+    again = dpsu.Series(path)
+    for number, made in enumerate(found, 1):
+        assert again.stored(number) == made
+        assert again.stored(number).to_arrow().schema == made.to_arrow().schema
+    # Types that differ have no common order, and are sorted as texts.
+    assert len(again.items) == len(run("series", "items", str(path))[1].splitlines()) == 3
 
 
 def test_a_full_disk_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ import dpsu
 from dpsu.vocabulary import training
 from dpsu.vocabulary.training import MODELS, SPECIAL_TOKENS, train_tokenizer, write_tokenizer
 from dpsu.vocabulary.words import Vocabulary, read_vocabulary
+from tests.support.cases import every
 from tests.support.examples import python, same_keys, shell
 from tests.unit.cli import test_cli
 from tests.unit.cli.test_cli import Run
@@ -49,8 +50,11 @@ def released(words: list[str], counts: list[int] | None) -> dpsu.Release:
     return dpsu.Release(plan, pa.array(words, pa.large_string()), noisy)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_words_survive_the_way_through_a_file(model: str, tmp_path: Path) -> None:
+    # An empty release makes a tokenizer, too.
+    empty = opened(train_tokenizer(released([], []), model=model), tmp_path)
+    assert empty.decode(empty.encode("bread").ids) == "bread"
     for size in (600, 30_000):
         tokenizer = train_tokenizer(RELEASED, model=model, vocab_size=size)
         loaded = opened(tokenizer, tmp_path)
@@ -65,16 +69,11 @@ def test_words_survive_the_way_through_a_file(model: str, tmp_path: Path) -> Non
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(-5, 2000), max_size=12))
 @settings(deadline=None, max_examples=60)
-def test_bytes_restore_any_text(words: dict[str, int]) -> None:
+def test_bytes_restore_any_text_and_wordpiece_up_to_whitespace(words: dict[str, int]) -> None:
     tokenizer = train_tokenizer(words, lowercase=False, vocab_size=300, special_tokens=())
     for word in words:
         text = unicodedata.normalize("NFC", word)
         assert tokenizer.decode(tokenizer.encode(word).ids) == text
-
-
-@given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(-5, 2000), max_size=12))
-@settings(deadline=None, max_examples=60)
-def test_wordpiece_restores_words_up_to_whitespace(words: dict[str, int]) -> None:
     words = {word: count for word, count in words.items() if not re.search(r"##|\[UNK\]", word)}
     tokenizer = train_tokenizer(words, model="wordpiece", lowercase=False, special_tokens=["[UNK]"])
     for word in words:
@@ -83,7 +82,7 @@ def test_wordpiece_restores_words_up_to_whitespace(words: dict[str, int]) -> Non
         assert tokenizer.decode(tokenizer.encode(word).ids) == text
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_text_that_was_never_released_is_encoded_all_the_same(model: str) -> None:
     tokenizer = train_tokenizer(ENGLISH, model=model)
     ids = tokenizer.encode("Bread ☃ \x00 \ud7ff ᚠᚢ & jam!").ids
@@ -94,7 +93,7 @@ def test_text_that_was_never_released_is_encoded_all_the_same(model: str) -> Non
         assert "[UNK]" not in tokenizer.encode("any ASCII text, 100 % (of it).").tokens
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_counts_decide_which_words_stay_whole(model: str, tmp_path: Path) -> None:
     rare = [f"zq{a}{b}kw" for a in "abcdefgh" for b in "abcdefgh"]
     size = {"bpe": 275, "wordpiece": 150}[model]
@@ -146,7 +145,7 @@ write_tokenizer(train_tokenizer(words, model=sys.argv[1], vocab_size=400), sys.a
 """
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_the_same_words_give_the_same_file(model: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{n}.json" for n in range(3)]
     for seed, path in enumerate(files):
@@ -160,7 +159,7 @@ def test_the_same_words_give_the_same_file(model: str, tmp_path: Path) -> None:
     assert first.to_str() == second.to_str()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_capitals(model: str) -> None:
     words = {"Bread": 3, "bread": 4, "NASA": 9}
     kept = train_tokenizer(words, model=model, lowercase=False)
@@ -169,13 +168,6 @@ def test_capitals(model: str) -> None:
     assert folded.decode(folded.encode("Bread NASA").ids) == "bread nasa"
     # Composed or not, it is the same text.
     assert folded.encode("CAFE\u0301").ids == folded.encode("café").ids
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_an_empty_release_still_makes_a_tokenizer(model: str, tmp_path: Path) -> None:
-    tokenizer = train_tokenizer(released([], []), model=model)
-    loaded = opened(tokenizer, tmp_path)
-    assert loaded.decode(loaded.encode("bread").ids) == "bread"
 
 
 AWKWARD = ["", " ", "1", "a\tb", "back\\slash", "back\\nslash", "comma,quote\"", "line\nfeed", "null", "re\rturn", "中文"]  # fmt: skip
@@ -193,16 +185,10 @@ def test_what_a_release_writes_is_read_back(tmp_path: Path) -> None:
             empty = released([], None if counts is None else [])
             empty.write(tmp_path / f"empty{suffix}")
             assert len(read_vocabulary(tmp_path / f"empty{suffix}")) == 0, (suffix, counts)
-
-
-def test_integers_are_words_too(tmp_path: Path) -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-6)
-    release = dpsu.Release(plan, pa.array([7, 12]), pa.array([3, 5]))
-    for suffix in (".txt", ".csv", ".parquet", ".json"):
-        release.write(tmp_path / f"numbers{suffix}")
-        assert read_vocabulary(tmp_path / f"numbers{suffix}") == Vocabulary(
-            ("12", "7"), (5, 3), True
-        )
+            numbers = dpsu.Release(release.plan, pa.array([7, 12]), pa.array([3, 5]))
+            numbers.write(tmp_path / f"numbers{suffix}")
+            found = read_vocabulary(tmp_path / f"numbers{suffix}")
+            assert found == Vocabulary(("12", "7"), (5, 3), True), suffix
 
 
 BAD_FILES = [
@@ -245,6 +231,9 @@ def test_bad_options() -> None:
     for words, options, message in BAD_OPTIONS:
         with pytest.raises(dpsu.ParameterError, match=message):
             train_tokenizer(words, **options)
+    for word, message in ((1.5, "one of them is a float"), ("\ud800", "lone surrogates")):
+        with pytest.raises(dpsu.DataError, match=message):
+            read_vocabulary([word])
 
 
 def test_another_name_for_the_unknown() -> None:
@@ -255,13 +244,6 @@ def test_another_name_for_the_unknown() -> None:
         words, model="wordpiece", lowercase=False, special_tokens=["<pad>", "<unk>"]
     )
     assert tokenizer.encode("[UNK] ᚠ bread").tokens == ["[UNK]", "<unk>", "bread"]
-
-
-def test_words_of_the_wrong_kind() -> None:
-    with pytest.raises(dpsu.DataError, match="one of them is a float"):
-        read_vocabulary([1.5])
-    with pytest.raises(dpsu.DataError, match="lone surrogates"):
-        read_vocabulary(["\ud800"])
 
 
 def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
@@ -356,16 +338,6 @@ def test_the_command_tells_what_it_did(run: Run, tmp_path: Path) -> None:
     (tmp_path / "words.parquet").write_bytes(b"no")
     code, _, err = run("tokenizer", tmp_path / "words.parquet", "--output", tmp_path / "t.json")
     assert (code, "cannot be read as a .parquet file" in err) == (1, True)
-
-
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; sys.argv = ['dpsu', 'tokenizer', '--help']\nfrom dpsu.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print('loaded', sorted({'numpy', 'pyarrow', 'tokenizers'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.endswith("loaded []\n")
 
 
 @pytest.mark.slow

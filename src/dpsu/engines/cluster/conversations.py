@@ -7,9 +7,9 @@ sides run the code of the local engine, on some of the users and on some of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,10 @@ from dpsu.rounds.evidence import Evidence, Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds
 from dpsu.rounds.sips import SipsRounds
 
+Weights = NDArray[np.int64]
 State = dict[str, NDArray[Any]]
-Given = tuple[NDArray[np.int64], NDArray[np.bool_] | None]
+Given = tuple[Weights, NDArray[np.bool_] | None]
+Answered = tuple[State, NDArray[Any]]
 
 
 class Conversation(Protocol):
@@ -55,13 +57,8 @@ class Conversation(Protocol):
         """What users give, and which items are in their sets if those were chosen in this round."""
 
     def answer(
-        self,
-        round_number: int,
-        items: Ids,
-        state: State,
-        weights: NDArray[np.int64],
-        key: Key,
-    ) -> tuple[State, NDArray[Any]]:
+        self, round_number: int, items: Ids, state: State, weights: Weights, key: Key
+    ) -> Answered:
         """The state of items after a round, which includes `released`, and their replies.
 
         Where sets were chosen in this round, `state` says which items are `present` in them.
@@ -75,7 +72,7 @@ class SieveConversation:
     sieve: SieveRounds
     tables: Tables
     limits: tuple[Limits, ...]
-    reply_type: Any = field(default=np.float64, init=False)
+    reply_type: ClassVar[Any] = np.float64
 
     @property
     def rounds(self) -> int:
@@ -84,9 +81,7 @@ class SieveConversation:
 
     def hashes_after(self, round_number: int) -> bool:
         """Users choose their sets by hash where a phase begins."""
-        return any(
-            this_round.place == 0 for this_round in list(self.sieve.rounds())[round_number + 1 :]
-        )
+        return any(later.place == 0 for later in list(self.sieve.rounds())[round_number + 1 :])
 
     def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
         """Items that are released have no attention, and no others."""
@@ -100,13 +95,8 @@ class SieveConversation:
         return self.sieve.ask(this_round, engine, attention, self.limits)
 
     def answer(
-        self,
-        round_number: int,
-        items: Ids,
-        state: State,
-        weights: NDArray[np.int64],
-        key: Key,
-    ) -> tuple[State, NDArray[Any]]:
+        self, round_number: int, items: Ids, state: State, weights: Weights, key: Key
+    ) -> Answered:
         """Evidence after this round, and attention for the next."""
         rounds = list(self.sieve.rounds())
         evidence = Evidence(self.sieve, len(items), self.tables)
@@ -124,50 +114,62 @@ class SieveConversation:
         return evidence.state() | {"attention": attention}, attention
 
 
-@dataclass(frozen=True, repr=False)
-class SipsConversation:
-    """Rounds of sips; items reply whether they are released."""
+class CoinEachRound:
+    """Rounds in which items that are not released have a coin each; they reply whether they are."""
 
-    sips: SipsRounds
-    reply_type: Any = field(default=np.bool_, init=False)
+    reply_type: ClassVar[Any] = np.bool_
 
     @property
     def rounds(self) -> int:
-        """One for each curve."""
-        return len(self.sips.curves)
+        """How often users are asked for weights."""
+        raise NotImplementedError
 
     def hashes_after(self, round_number: int) -> bool:
-        """Users draw a new sample in every round."""
+        """What users give depends on hashes in every round."""
         return round_number + 1 < self.rounds
 
     def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
         """Items that are released."""
         return replies
 
-    def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
-        """Equal shares to items that are not released."""
-        released = np.zeros(engine.held.n_items, bool) if replies is None else replies
-        return engine.share(released, self.sips.max_items, self.sips.given(), round_number), None
+    def _released(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.bool_]:
+        return np.zeros(engine.held.n_items, bool) if replies is None else replies
 
-    def answer(
-        self,
-        round_number: int,
-        items: Ids,
-        state: State,
-        weights: NDArray[np.int64],
-        key: Key,
-    ) -> tuple[State, NDArray[Any]]:
-        """One coin for each item, in every round."""
-        curve, bits = self.sips.curves[round_number], self.sips.fraction_bits
-        released = flip_coins(curve, weights, bits, items, key, round_number)
+    def _answered(self, round_number: int, released: NDArray[np.bool_], state: State) -> Answered:
+        """What came out in this round, and before."""
         if round_number > 0:
             released |= state["released"]
         return {"released": released}, released
 
 
 @dataclass(frozen=True, repr=False)
-class BitsConversation:
-    """Rounds of bits; items reply whether they are released.
+class SipsConversation(CoinEachRound):
+    """Rounds of sips; users draw a new sample in every round."""
+
+    sips: SipsRounds
+
+    @property
+    def rounds(self) -> int:
+        """One for each curve."""
+        return len(self.sips.curves)
+
+    def ask(self, round_number: int, engine: LocalRounds, replies: NDArray[Any] | None) -> Given:
+        """Equal shares to items that are not released."""
+        released, sips = self._released(engine, replies), self.sips
+        return engine.share(released, sips.max_items, sips.given(), round_number), None
+
+    def answer(
+        self, round_number: int, items: Ids, state: State, weights: Weights, key: Key
+    ) -> Answered:
+        """One coin for each item, in every round."""
+        curve, bits = self.sips.curves[round_number], self.sips.fraction_bits
+        released = flip_coins(curve, weights, bits, items, key, round_number)
+        return self._answered(round_number, released, state)
+
+
+@dataclass(frozen=True, repr=False)
+class BitsConversation(CoinEachRound):
+    """Rounds of bits; what is left over goes to other items in every round.
 
     The driver makes the curves, unless their caps are estimated: then `curves` is empty, users are
     surveyed before they give, and :meth:`knowing` has the curve of that round.
@@ -175,20 +177,11 @@ class BitsConversation:
 
     bits: BitsRounds
     curves: tuple[CoinTable, ...]
-    reply_type: Any = field(default=np.bool_, init=False)
 
     @property
     def rounds(self) -> int:
         """One for each share."""
         return len(self.bits.shares)
-
-    def hashes_after(self, round_number: int) -> bool:
-        """What is left over goes to other items in every round."""
-        return round_number + 1 < self.rounds
-
-    def done(self, replies: NDArray[Any]) -> NDArray[np.bool_]:
-        """Items that are released."""
-        return replies
 
     def survey(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.int64]:
         """Sums over some users, of which all users together make an estimate."""
@@ -217,21 +210,11 @@ class BitsConversation:
         return engine.give_units(released, curve.prices, curve.budget, round_number), None
 
     def answer(
-        self,
-        round_number: int,
-        items: Ids,
-        state: State,
-        weights: NDArray[np.int64],
-        key: Key,
-    ) -> tuple[State, NDArray[Any]]:
+        self, round_number: int, items: Ids, state: State, weights: Weights, key: Key
+    ) -> Answered:
         """One coin for each item that is not released, in every round."""
         released = flip_words(self.curves[round_number].chances, weights, items, key, round_number)
-        if round_number > 0:
-            released |= state["released"]
-        return {"released": released}, released
-
-    def _released(self, engine: LocalRounds, replies: NDArray[Any] | None) -> NDArray[np.bool_]:
-        return np.zeros(engine.held.n_items, bool) if replies is None else replies
+        return self._answered(round_number, released, state)
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,7 +223,7 @@ class RerouteConversation:
 
     plan: Plan
     policy: ReroutePolicy
-    reply_type: Any = field(default=np.float64, init=False)
+    reply_type: ClassVar[Any] = np.float64
 
     @property
     def rounds(self) -> int:
@@ -262,13 +245,8 @@ class RerouteConversation:
         return self.policy.rerouted(engine.held, replies), None
 
     def answer(
-        self,
-        round_number: int,
-        items: Ids,
-        state: State,
-        weights: NDArray[np.int64],
-        key: Key,
-    ) -> tuple[State, NDArray[Any]]:
+        self, round_number: int, items: Ids, state: State, weights: Weights, key: Key
+    ) -> Answered:
         """The weight that an item keeps; after the second round, the outcome of its coin."""
         if round_number == 0:
             kept, back = self.policy.cut(weights)

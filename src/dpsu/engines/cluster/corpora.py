@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +19,9 @@ from dpsu.contributions.codecs import ids_of_cells
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers, text_buffers
 from dpsu.contributions.pairs import Tally, report_lost
-from dpsu.engines.cluster.losses import lost_messages, without_user
+from dpsu.engines.cluster.losses import Telling, without_user
 from dpsu.engines.cluster.messages import LOST, ROWS, Message, pack, sent, unpack
-from dpsu.engines.cluster.steps import (
-    ROWS_AT_ONCE,
-    ROWS_IN_MESSAGE,
-    Batches,
-    Job,
-    distinct,
-)
+from dpsu.engines.cluster.steps import ROWS_AT_ONCE, ROWS_IN_MESSAGE, Batches, Job, distinct
 from dpsu.kernels.grams import BARRIER
 from dpsu.kernels.hashing import hash_strings
 from dpsu.plans.plan import Plan
@@ -123,21 +116,17 @@ def together(parts: list[Texts]) -> tuple[Ids, Ids, Texts]:
 
 
 @dataclass(frozen=True, repr=False)
-class SendCorpus:
+class SendCorpus(Telling):
     """Tokenize rows of (user, text) and send the tokens, in order, to the partitions of the users.
 
     `tokenizer` is what the plan names, in a form that works on any machine.
     """
 
-    job: Job
     tokenizer: Tokenizer
-    tells: ClassVar[bool] = True
 
-    def __call__(self, batches: Batches) -> Batches:
-        """Messages of texts, and at the end one for each reason for which something was lost."""
-        tally = Tally(None)
-        yield from sent(self._messages(batches, tally))
-        yield from lost_messages(self.job.plan, tally)
+    def messages(self, batches: Batches, tally: Tally) -> Batches:
+        """Messages of texts."""
+        return sent(self._messages(batches, tally))
 
     def _messages(self, batches: Batches, tally: Tally) -> Iterator[Message]:
         waiting: list[Texts] = []

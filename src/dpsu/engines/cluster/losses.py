@@ -6,14 +6,16 @@ number, and nothing of a cell.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from dpsu.contributions.pairs import Tally, report_lost, report_nothing
 from dpsu.engines.cluster.messages import LOST, ROWS, Message, arrived, sent
-from dpsu.engines.cluster.steps import Batches
+from dpsu.engines.cluster.steps import Batches, Job
 from dpsu.inputs.melted import columns_of_values
 from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
@@ -32,7 +34,8 @@ def reasons(plan: Plan) -> tuple[str, ...]:
         told = [reason for column in columns for reason in column.reasons]
         # Users and values may share a column, and so its reasons.
         return tuple(dict.fromkeys([incomplete(user, item), *told]))
-    assert plan.text is not None
+    if plan.text is None:
+        return (incomplete(user, item),)
     told = [NO_TEXT, not_utf8(plan.text.column), TOO_LONG, without_user(plan)]
     return (*told, WITH_SPACE) if plan.by_length else tuple(told)
 
@@ -57,15 +60,27 @@ def nothing(plan: Plan) -> str:
     return f"no row has both {plan.user.name!r} and {plan.item.name!r}"
 
 
-def lost_messages(plan: Plan, tally: Tally) -> Batches:
-    """One message for each reason for which something was lost."""
-    lost = [at for at, reason in enumerate(reasons(plan)) if reason in tally.lost]
-    yield from sent(Message(0, LOST, at, b"") for at in lost)
+@dataclass(frozen=True, repr=False)
+class Telling(ABC):
+    """A step that tells in messages what it left out."""
+
+    job: Job
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Messages of rows, and at the end one for each reason for which something was lost."""
+        tally = Tally(None)
+        yield from self.messages(batches, tally)
+        lost = [at for at, reason in enumerate(reasons(self.job.plan)) if reason in tally.lost]
+        yield from sent(Message(0, LOST, at, b"") for at in lost)
+
+    @abstractmethod
+    def messages(self, batches: Batches, tally: Tally) -> Batches:
+        """Messages of rows; what is left out is tallied."""
 
 
 def tells(step: Any) -> bool:
     """Whether a step tells in messages what it left out."""
-    return bool(getattr(inner(step), "tells", False))
+    return isinstance(inner(step), Telling)
 
 
 def inner(step: Any) -> Any:

@@ -21,7 +21,7 @@ from dpsu.contributions.ids import Ids, integers, numbers
 from dpsu.engines import local
 from dpsu.engines.cluster.corpora import received_corpora
 from dpsu.engines.cluster.messages import arrived
-from dpsu.engines.cluster.steps import Batches, Job, numbered, summed
+from dpsu.engines.cluster.steps import Batches, Job, numbered, summed, without_item
 from dpsu.engines.local_texts import LocalTexts
 from dpsu.privacy.curves import Gaussian
 from dpsu.randomness.coins import flip_coins
@@ -64,8 +64,7 @@ class WeighGrams:
             given = np.flatnonzero(weights)
             names = Ids(integers(held) if isinstance(held, np.ndarray) else held)
             yield from numbered(names.take(given), weights[given], job.item_type)
-            census = Ids(pa.nulls(1, job.item_type))
-            yield from numbered(census, np.array([len(corpus.users)]), job.item_type)
+            yield from without_item(len(corpus.users), job.item_type)
 
 
 @dataclass(frozen=True, repr=False)

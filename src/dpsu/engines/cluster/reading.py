@@ -22,10 +22,11 @@ from dpsu.engines.cluster.engine import Engine, Query, Table
 from dpsu.engines.cluster.losses import COMPLETE, incomplete
 from dpsu.engines.cluster.steps import Batches, Job
 from dpsu.engines.cluster.texts import portable, without_function
+from dpsu.engines.cluster.values import Read
 from dpsu.errors import DataError
 from dpsu.inputs import frames
 from dpsu.inputs.keyed import Keyed, label
-from dpsu.inputs.melted import Melted, columns_of_values
+from dpsu.inputs.melted import Melted
 from dpsu.inputs.reading import to_read, wanted
 from dpsu.inputs.values import Chains, Values, naming_columns
 from dpsu.plans.plan import Plan
@@ -52,7 +53,7 @@ class Reader:
         """
         kinds = plan.item.kinds if isinstance(plan.item, Values) else ()
         with naming_columns(plan.item):
-            columns = _columns_of(plan)
+            columns = wanted(plan.user, plan.item)
             declared = frames.columns_of(empty, to_read(columns), lose_nothing)
             reader = cls(tuple(columns), declared, kinds)
             schema, codec = reader.schema()
@@ -61,24 +62,6 @@ class Reader:
             public.refuse_other_than(codec)
             public.as_type(schema.field("item").type)
         return reader
-
-    def query(
-        self,
-        engine: Engine[Table],
-        rows: Table,
-        plan: Plan,
-        key: Key,
-        partitions: int,
-        sample: Sample | None = None,
-    ) -> Query[Table]:
-        """A release of rows that this has read, of all users or of a sample."""
-        schema, codec = self.schema()
-        integral = pa.types.is_integer(schema.field("item").type)
-        # Public data travel once, beside the plan.
-        known, lean = plan.knowledge, without_function(plan.with_knowledge(PublicData()))
-        type_ = pa.int64() if integral else pa.string()
-        job = Job(lean, key, partitions, type_, known.prior, known.public_items, sample=sample)
-        return Query(engine, rows, job, codec, portable(plan))
 
     @property
     def names(self) -> tuple[str, str]:
@@ -153,15 +136,25 @@ class Reader:
             yield pa.RecordBatch.from_arrays(ids, names=both.column_names)
 
 
-def _columns_of(plan: Plan) -> list[Column]:
-    """The columns that a plan names."""
-    user, item = plan.user, plan.item
-    if isinstance(item, Values):
-        return columns_of_values(user, item)
-    return wanted(
-        user.columns, item.columns, None,
-        texts=plan.text is not None, types=(user.type, item.type),
-    )  # fmt: skip
+def query_of(
+    engine: Engine[Table],
+    rows: Table,
+    plan: Plan,
+    key: Key,
+    partitions: int,
+    ids: tuple[pa.DataType, Codec],
+    *,
+    strict: bool = False,
+    sample: Sample | None = None,
+    read: Read | None = None,
+) -> Query[Table]:
+    """A release of rows; `ids` are the type of those of items, and which values they stand for."""
+    integral = pa.types.is_integer(ids[0])
+    type_ = pa.int64() if integral else pa.string()
+    # Public data travel once, beside the plan.
+    known, lean = plan.knowledge, without_function(plan.with_knowledge(PublicData()))
+    job = Job(lean, key, partitions, type_, known.prior, known.public_items, strict, sample)
+    return Query(engine, rows, job, ids[1], portable(plan), read)
 
 
 def _texts(cells: pa.Array) -> pa.Array:

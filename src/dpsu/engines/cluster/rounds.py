@@ -66,12 +66,16 @@ WORTH_KEEPING = 0.8
 
 
 @dataclass(frozen=True, repr=False)
-class Ask:
-    """The users' half of a round: each partition gives weights, knowing what its items replied."""
+class InRound:
+    """What a step of a round knows."""
 
     job: Job
     conversation: Conversation
     round_number: int
+
+
+class Ask(InRound):
+    """The users' half of a round: each partition gives weights, knowing what its items replied."""
 
     def __call__(self, batches: Batches) -> Batches:
         """Messages of weights to partitions of items, and the state that users keep."""
@@ -96,9 +100,7 @@ class Ask:
     def _begin(self, partition: int, pairs: Pairs, surveys: Surveys) -> Iterator[Message]:
         job, plan = self.job, self.job.plan
         yield Message(0, CENSUS, partition, np.array([len(pairs.users)]).tobytes())
-        users, items, held = local.group_as_planned(
-            plan, pairs, job.key, public=job.public, prior=job.prior
-        )
+        users, items, held = job.grouped(pairs)
         if isinstance(plan.selection, OneShot):
             held = local.bound_as_planned(plan, held, users, items, job.key)
         engine = LocalRounds(held, users, items, job.key)
@@ -191,13 +193,8 @@ class Ask:
         yield Message(partition, USERS, partition, pack(own))
 
 
-@dataclass(frozen=True, repr=False)
-class Survey:
+class Survey(InRound):
     """What each partition of users adds to an estimate, before it gives; all else is sent on."""
-
-    job: Job
-    conversation: Conversation
-    round_number: int
 
     def __call__(self, batches: Batches) -> Batches:
         """The same messages, and surveys for all partitions of users."""
@@ -214,9 +211,7 @@ class Survey:
         assert asking is not None
         if self.round_number == 0:
             for partition, pairs in received_pairs(messages).items():
-                users, items, held = local.group_as_planned(
-                    job.plan, pairs, job.key, public=job.public, prior=job.prior
-                )
+                users, items, held = job.grouped(pairs)
                 yield partition, asking.survey(LocalRounds(held, users, items, job.key), None)
             return
         inboxes: dict[int, Inbox] = {}
@@ -228,16 +223,11 @@ class Survey:
             yield partition, asking.survey(told.engine(job), told.replies)
 
 
-@dataclass(frozen=True, repr=False)
-class Answer:
+class Answer(InRound):
     """The items' half of a round: each partition adds up what all users gave, and replies.
 
     After the last round it yields the released items instead.
     """
-
-    job: Job
-    conversation: Conversation
-    round_number: int
 
     def __call__(self, batches: Batches) -> Batches:
         """Messages to partitions of users, or released items."""
@@ -273,12 +263,8 @@ class Answer:
         items, state, routes, replies = self._answer(inbox, conversation)
         for sender, route in routes.items():
             if len(route):
-                yield Message(
-                    sender,
-                    REPLY,
-                    partition,
-                    replies[route].astype(self.conversation.reply_type).tobytes(),
-                )
+                told = replies[route].astype(self.conversation.reply_type).tobytes()
+                yield Message(sender, REPLY, partition, told)
         # Items that nobody holds any more are of no use, except those that are released.
         useful = state["released"].copy()
         for route in routes.values():

@@ -25,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.contributions.codecs import ids_of_cells
+from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, integers, numbers
 from dpsu.contributions.pairs import Block, Pairs
@@ -65,6 +66,12 @@ class Job:
         """The partition of each id, by a salted hash, so that nobody can fill one on purpose."""
         hashes = ids.hashes(self.key.salt(f"bucket of {what}"))
         return (hashes % np.uint64(self.partitions)).astype(np.int64)
+
+    def grouped(self, pairs: Pairs) -> tuple[Ids, Ids, Contributions]:
+        """Users and items of a partition in their orders, and who holds what."""
+        return local.group_as_planned(
+            self.plan, pairs, self.key, prior=self.prior, public=self.public
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,8 +270,7 @@ class Weigh:
             )
             given = np.flatnonzero(weights)
             yield from numbered(items.take(given), weights[given], job.item_type)
-            census = Ids(pa.nulls(1, job.item_type))
-            yield from numbered(census, np.array([len(pairs.users)]), job.item_type)
+            yield from without_item(len(pairs.users), job.item_type)
 
 
 @dataclass(frozen=True, repr=False)
@@ -293,12 +299,8 @@ class CountSizes:
 
     def __call__(self, batches: Batches) -> Batches:
         """Rows of (class, number of users)."""
-        job = self.job
         for pairs in received_pairs(arrived(batches)).values():
-            _, _, held = local.group_as_planned(
-                job.plan, pairs, job.key, prior=job.prior, public=job.public
-            )
-            counted = histogram(held.sizes)
+            counted = histogram(self.job.grouped(pairs)[2].sizes)
             classes = pa.array(np.arange(len(counted)), pa.int64())
             yield pa.RecordBatch.from_arrays([classes, integers(counted)], ["class", "number"])
 
@@ -347,6 +349,11 @@ def numbered(items: Ids, values: NDArray[np.int64], type_: pa.DataType) -> Batch
         last = first + ROWS_IN_BATCH
         columns = [items.values[first:last].cast(type_), integers(values[first:last].copy())]
         yield pa.RecordBatch.from_arrays(columns, names=["item", "number"])
+
+
+def without_item(number: int, type_: pa.DataType) -> Batches:
+    """A number of no item: of users, or of items."""
+    return numbered(Ids(pa.nulls(1, type_)), np.array([number]), type_)
 
 
 def summed(batches: Batches) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import pyarrow as pa
 
 from dpsu.contributions.pairs import Tally, report_lost
 from dpsu.engines.cluster.corpora import SendCorpus, pieces_of
-from dpsu.engines.cluster.losses import lost_messages, without_user
+from dpsu.engines.cluster.losses import Telling, without_user
 from dpsu.engines.cluster.steps import Batches, Job, SendRows
 from dpsu.engines.cluster.values import Read, SendValues
 from dpsu.errors import ParameterError
@@ -31,21 +30,17 @@ from dpsu.text.tokenizing import content_of, tokenize_by
 
 
 @dataclass(frozen=True, repr=False)
-class SendTexts:
+class SendTexts(Telling):
     """Tokenize rows of (user, text) and send their items to the partitions of the users.
 
     `tokenizer` is what the plan names, in a form that works on any machine.
     """
 
-    job: Job
     tokenizer: Tokenizer
-    tells: ClassVar[bool] = True
 
-    def __call__(self, batches: Batches) -> Batches:
-        """Messages of rows, and at the end one for each reason for which something was lost."""
-        tally = Tally(None)
-        yield from SendRows(self.job)(self._rows(batches, tally))
-        yield from lost_messages(self.job.plan, tally)
+    def messages(self, batches: Batches, tally: Tally) -> Batches:
+        """Messages of rows."""
+        return SendRows(self.job)(self._rows(batches, tally))
 
     def _rows(self, batches: Batches, tally: Tally) -> Batches:
         """Rows of (user, item), the items of every text once."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
 from dpsu.contributions.pairs import Tally, report_lost
-from dpsu.engines.cluster.losses import lost_messages, lost_of
-from dpsu.engines.cluster.steps import Batches, Job, SendRows
+from dpsu.engines.cluster.losses import Telling, lost_of
+from dpsu.engines.cluster.steps import Batches, SendRows
 
 # Makes batches of ids of users and items of tables, and tallies what is left out.
 Read = Callable[[Tally, Iterator[Any]], Batches]
@@ -25,18 +25,14 @@ ROWS_OF_TABLE = 1 << 16
 
 
 @dataclass(frozen=True, repr=False)
-class SendValues:
+class SendValues(Telling):
     """Melt rows of a table and send their items to the partitions of the users."""
 
-    job: Job
     read: Read
-    tells: ClassVar[bool] = True
 
-    def __call__(self, batches: Batches) -> Batches:
-        """Messages of rows, and at the end one for each reason for which something was lost."""
-        tally = Tally(None)
-        yield from SendRows(self.job)(self._rows(batches, tally))
-        yield from lost_messages(self.job.plan, tally)
+    def messages(self, batches: Batches, tally: Tally) -> Batches:
+        """Messages of rows."""
+        return SendRows(self.job)(self._rows(batches, tally))
 
     def _rows(self, batches: Batches, tally: Tally) -> Batches:
         """Rows of (user, item); those without a user are left out, with a reason."""

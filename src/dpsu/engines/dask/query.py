@@ -14,7 +14,7 @@ from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query
 from dpsu.engines.cluster.losses import report_notes
-from dpsu.engines.cluster.reading import Reader
+from dpsu.engines.cluster.reading import Reader, query_of
 from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.cluster.texts import portable
@@ -78,8 +78,9 @@ class DaskData:
         tasks = [task("dpsu_Read", partial(read, reader), part) for part in parts]
         partitions = self.partitions or min(MOST_PARTITIONS, max(1, len(parts)))
         here = DaskEngine(key.salt("bucket of item"), set())
-        rows = Parts(reader.schema()[0], tasks)
-        return reader.query(here, rows, plan, key, partitions, self.sample)
+        schema, codec = reader.schema()
+        ids = schema.field("item").type, codec
+        return query_of(here, Parts(schema, tasks), plan, key, partitions, ids, sample=self.sample)
 
     def run(self, query: Query[Parts]) -> pa.Array:
         """Released items; warns of rows that are not complete."""

@@ -7,13 +7,13 @@ proved for. Spark adds these numbers up as they pass by, which is no pass over t
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpsu.engines.cluster.losses import inner, tells
-from dpsu.engines.cluster.messages import CENSUS
+from dpsu.engines.cluster.losses import COMPLETE, inner, reasons, tells
+from dpsu.engines.cluster.messages import CENSUS, LOST, ROWS
 from dpsu.engines.cluster.rounds import Ask
 from dpsu.engines.cluster.steps import Weigh
-from dpsu.engines.spark import losses
 from dpsu.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Watch:
     def __init__(self, plan: Plan) -> None:
         from pyspark.sql import Observation
 
-        self._plan, self._rows, self._users = plan, Observation(), Observation()
+        self._reasons, self._rows, self._users = reasons(plan), Observation(), Observation()
         self._told: set[str] = set()
 
     def of_rows(self, rows: DataFrame) -> DataFrame:
@@ -36,25 +36,42 @@ class Watch:
         from pyspark.sql import functions as f
 
         incomplete = f.col("user").isNull() | f.col("item").isNull()
-        return rows.observe(
-            self._rows, f.count_if(incomplete).alias("missing"), f.count(f.lit(1)).alias("rows")
-        )
+        return self._observed(rows, ~incomplete, [incomplete])
 
     def of_step(self, made: DataFrame, step: Any) -> DataFrame:
         """What a step made; what it tells of what it left out, or of users, is observed."""
         from pyspark.sql import functions as f
 
         if tells(step) and self._first("losses"):
-            return losses.observed(made, self._plan, self._rows)
+            kind, place = f.col("kind"), f.col("sender")
+            lost = [(kind == LOST) & (place == at) for at in range(len(self._reasons))]
+            return self._observed(made, kind == ROWS, lost)
         number = _number_of_users(inner(step))
         if number is None or not self._first("users"):
             return made
         # A partition without users says nothing, and so may all of them.
         return made.observe(self._users, f.coalesce(f.sum(number), f.lit(0)).alias("users"))
 
-    def seen(self) -> dict[str, int]:
-        """What was observed while the query ran, or nothing; PRIVATE."""
-        return _seen(self._rows) | (_seen(self._users) if "users" in self._told else {})
+    def notes(self) -> set[str]:
+        """What was left out while the query ran, and that something was not."""
+        seen = self._seen_of_rows
+        lost = {reason for at, reason in enumerate(self._reasons) if seen.get(f"lost {at}")}
+        return lost | ({COMPLETE} if seen.get("rows") else set())
+
+    def all_alone(self) -> bool:
+        """Whether there are several rows, and each has its own user. PRIVATE."""
+        users = _seen(self._users) if "users" in self._told else {}
+        return 1 < self._seen_of_rows.get("rows", 0) == users.get("users")
+
+    @cached_property
+    def _seen_of_rows(self) -> dict[str, int]:
+        return _seen(self._rows)
+
+    def _observed(self, rows: DataFrame, complete: Column, lost: list[Column]) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        each = [f.count_if(column).alias(f"lost {at}") for at, column in enumerate(lost)]
+        return rows.observe(self._rows, f.count_if(complete).alias("rows"), *each)
 
     def _first(self, what: str) -> bool:
         first = what not in self._told

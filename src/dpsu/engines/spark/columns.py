@@ -90,7 +90,12 @@ def key_of(parts: Sequence[SparkPart]) -> Any:
     """One column of ids, or of what becomes ids; null where any part has none."""
     from pyspark.sql import functions as f
 
-    made = [_ids(part) for part in parts]
+    # Declared to be text or not, the workers write those that are spelled.
+    made = [
+        part.cells if part.column.is_spelled(part.arrow)
+        else canonical_ids(part.cells, part.arrow, part.kind)
+        for part in parts
+    ]  # fmt: skip
     if len(made) == 1:
         return made[0]
     present = made[0].isNotNull()
@@ -98,13 +103,6 @@ def key_of(parts: Sequence[SparkPart]) -> Any:
         present = present & each.isNotNull()
     # Fields need names of their own; which ones does not matter.
     return f.when(present, f.struct(*(each.alias(f"p{at}") for at, each in enumerate(made))))
-
-
-def _ids(part: SparkPart) -> Any:
-    if not part.column.is_spelled(part.arrow):
-        return canonical_ids(part.cells, part.arrow, part.kind)
-    # Declared to be text or not, the workers write them.
-    return part.cells
 
 
 def arrow_type(type_: Any) -> pa.DataType:
@@ -137,9 +135,7 @@ def canonical_ids(cells: Any, arrow: pa.DataType, id_type: str) -> Any:
         whole = (f.rint(number) == number) & (number >= -(2.0**63)) & (number < 2.0**63)
         cells = f.when(whole, number.cast("bigint"))
     elif not pa.types.is_integer(arrow):
-        cells = cells.cast("string")
-        # Before Spark 4, cells that are not UTF-8 are dropped without a warning.
-        cells = f.try_validate_utf8(cells) if hasattr(f, "try_validate_utf8") else cells
+        cells = f.try_validate_utf8(cells.cast("string"))
         if id_type == INTEGERS:
             digits = f.when(cells.rlike(DECIMAL.replace("$", r"\z")), cells).cast("decimal(38,0)")
             fits = digits.between(f.lit(SMALLEST), f.lit(LARGEST))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -24,22 +24,19 @@ from dpsu.contributions.pairs import question_users
 from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query, Step
-from dpsu.engines.cluster.reading import Reader
+from dpsu.engines.cluster.losses import report_notes
+from dpsu.engines.cluster.reading import Reader, query_of
 from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
-from dpsu.engines.cluster.steps import Job
-from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.engines.cluster.values import Read
-from dpsu.engines.spark import beforehand, census, losses
+from dpsu.engines.spark import beforehand, census
 from dpsu.engines.spark.columns import arrow_type, column_named, key_of, with_lists_as_rows
 from dpsu.engines.spark.quietly import failing_quietly
 from dpsu.engines.spark.workers import InWorker
-from dpsu.errors import DataError, ParameterError, warn
+from dpsu.errors import ParameterError
 from dpsu.inputs.columns import pick
-from dpsu.inputs.public import Prior, PublicItems
 from dpsu.inputs.reading import wanted
 from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
-from dpsu.plans.public_data import PublicData
 from dpsu.randomness.keys import Key
 
 if TYPE_CHECKING:
@@ -60,8 +57,6 @@ CLEAN_UP = (
 )
 # The types that steps have, as SQL declares them.
 SQL_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
-# What was observed if Spark observed nothing.
-NO_ROWS = {"missing": 0, "rows": 0, "users": 0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,12 +100,11 @@ class KeyedRows:
     """
 
     frame: DataFrame
-    item_type: pa.DataType
-    codec: Codec
+    ids: tuple[pa.DataType, Codec]
     read: Read | None = None
 
 
-def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> KeyedRows:
+def rows_of(frame: DataFrame, plan: Plan) -> KeyedRows:
     """Columns `user` and `item` of the types that ids have, or that become ids; no row is read.
 
     Cells that have no id of that type become null, as on one machine. What the names and the types
@@ -118,15 +112,9 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
     """
     if isinstance(plan.item, Values):
         return _wide_rows_of(frame, plan)
-    user, item = plan.user, plan.item
     in_texts = plan.text is not None
-    columns = wanted(user.columns, item.columns, None, texts=in_texts, types=(user.type, item.type))
-    refuse_other_objects(frame)
-    names = pick(
-        [column.name for column in columns],
-        failing_quietly(lambda: frame.columns),
-        options=[column.option for column in columns],
-    )
+    columns, public = wanted(plan.user, plan.item), plan.knowledge.public_items
+    names = pick(columns, failing_quietly(lambda: frame.columns))
     types = failing_quietly(lambda: frame.select(*map(column_named, names)).schema)
     frame, columns_of = with_lists_as_rows(frame, columns, [field.dataType for field in types])
     found = {
@@ -149,12 +137,11 @@ def rows_of(frame: DataFrame, plan: Plan, public: PublicItems | None = None) -> 
         item_type = pa.int64()
     if public is not None:
         public.as_type(item_type)
-    return KeyedRows(frame.select(*ids), item_type, keys.codec)
+    return KeyedRows(frame.select(*ids), (item_type, keys.codec))
 
 
 def _wide_rows_of(frame: DataFrame, plan: Plan) -> KeyedRows:
     """The columns of users and of values, as they are: workers make ids of them."""
-    refuse_other_objects(frame)
     fields = failing_quietly(lambda: frame.schema.fields)
     declared = pa.schema([(field.name, arrow_type(field.dataType)) for field in fields])
     reader = Reader.of(declared.empty_table(), plan)
@@ -165,31 +152,7 @@ def _wide_rows_of(frame: DataFrame, plan: Plan) -> KeyedRows:
     rows = failing_quietly(lambda: frame.select(*places))
     # Spark Connect finds out here whether it can select them.
     failing_quietly(lambda: rows.schema)
-    return KeyedRows(rows, pa.string(), reader.schema()[1], reader.by_place)
-
-
-def query(
-    frame: DataFrame,
-    plan: Plan,
-    key: Key,
-    *,
-    prior: Prior | None = None,
-    public: PublicItems | None = None,
-    strict: bool = False,
-    partitions: int | None = None,
-    sample: Sample | None = None,
-) -> Query[DataFrame]:
-    """Prepare a release; the caller has refused plans that Spark cannot run."""
-    keyed = rows_of(frame, plan, public)
-    rows = keyed.frame
-    if partitions is None or partitions > ALWAYS_GRANTED:
-        found = failing_quietly(lambda: beforehand.rows_in(rows, plan))
-        partitions = partitions_for(found, partitions)
-    # Public data travel once, beside the plan.
-    lean = without_function(plan.with_knowledge(PublicData()))
-    job = Job(lean, key, partitions, keyed.item_type, prior, public, strict, sample)
-    engine = SparkEngine(frame.sparkSession)
-    return Query(engine, rows, job, keyed.codec, portable(plan), keyed.read)
+    return KeyedRows(rows, (pa.string(), reader.schema()[1]), reader.by_place)
 
 
 def partitions_for(rows: int, asked: int | None) -> int:
@@ -202,29 +165,6 @@ def partitions_for(rows: int, asked: int | None) -> int:
     if asked is None:
         return deserved
     return min(asked, max(ALWAYS_GRANTED, MOST_FOR_MILLION * deserved))
-
-
-def run(query: Query[DataFrame]) -> pa.Array:
-    """Released items, sorted; warns of what was left out, as the local engine does."""
-    watch = census.Watch(query.job.plan)
-    by_steps = query.tokenizer is not None or query.read is not None
-    rows = query.rows if by_steps else watch.of_rows(query.rows)
-    session = query.rows.sparkSession
-    found = cluster.run(replace(query, rows=rows, engine=SparkEngine(session, watch)))
-    if by_steps:
-        losses.warn_of(query.job, watch.seen())
-    else:
-        _warn(query.job, NO_ROWS | watch.seen())
-    return found
-
-
-def refuse_other_objects(frame: Any) -> None:
-    """Refuse what is no DataFrame of Spark."""
-    if not hasattr(frame, "sparkSession"):
-        raise ParameterError(
-            f"df is a {type(frame).__name__}, not a Spark DataFrame; read a file with "
-            "spark.read.parquet(path), or give it to dpsu.release, which takes other data"
-        )
 
 
 def refuse_what_spark_cannot(plan: Plan) -> None:
@@ -245,16 +185,23 @@ class SparkData:
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
         refuse_what_spark_cannot(plan)
-        refuse_other_objects(self.frame)
+        if not hasattr(self.frame, "sparkSession"):
+            raise ParameterError(
+                f"df is a {type(self.frame).__name__}, not a Spark DataFrame; read a file with "
+                "spark.read.parquet(path), or give it to dpsu.release, which takes other data"
+            )
 
     def check(self, plan: Plan) -> None:
         """Refuse what the schema shows to be wrong, and workers that cannot run a step."""
-        rows_of(self.frame, plan, plan.knowledge.public_items)
+        rows_of(self.frame, plan)
         beforehand.refuse_unready_workers(self.frame.sparkSession)
 
     def files(self) -> list[str]:
-        """Files that the frame reads."""
-        return files_of(self.frame)
+        """Local files that the frame reads, as far as Spark tells; no row is read."""
+        found: list[str] = []
+        with suppress(Exception):
+            found = list(failing_quietly(self.frame.inputFiles))
+        return [unquote(urlsplit(name).path) for name in found if urlsplit(name).scheme == "file"]
 
     def of_users(self, some: Sample) -> SparkData:
         """The same data, of some users."""
@@ -262,23 +209,26 @@ class SparkData:
 
     def query(self, plan: Plan, key: Key) -> Query[DataFrame]:
         """A release that has not run."""
-        known = plan.knowledge
-        return query(
-            self.frame, plan, key, prior=known.prior, public=known.public_items,
-            strict=self.strict, partitions=self.partitions, sample=self.sample,
+        keyed, partitions = rows_of(self.frame, plan), self.partitions
+        rows, engine = keyed.frame, SparkEngine(self.frame.sparkSession)
+        if partitions is None or partitions > ALWAYS_GRANTED:
+            found = failing_quietly(lambda: beforehand.rows_in(rows, plan))
+            partitions = partitions_for(found, partitions)
+        return query_of(
+            engine, rows, plan, key, partitions, keyed.ids,
+            strict=self.strict, sample=self.sample, read=keyed.read,
         )  # fmt: skip
 
     def run(self, query: Query[DataFrame]) -> pa.Array:
-        """Released items."""
-        return run(query)
-
-
-def files_of(frame: DataFrame) -> list[str]:
-    """Local files that a frame reads, as far as Spark tells; no row is read."""
-    found: list[str] = []
-    with suppress(Exception):
-        found = list(failing_quietly(frame.inputFiles))
-    return [unquote(urlsplit(name).path) for name in found if urlsplit(name).scheme == "file"]
+        """Released items, sorted; warns of what was left out, as the local engine does."""
+        watch, by_steps = census.Watch(query.job.plan), query.tokenizer or query.read
+        rows = query.rows if by_steps else watch.of_rows(query.rows)
+        engine = SparkEngine(query.rows.sparkSession, watch)
+        found = cluster.run(replace(query, rows=rows, engine=engine))
+        report_notes(query.job.plan, watch.notes(), query.job.strict)
+        if not by_steps and watch.all_alone():
+            question_users("row", query.job.plan.user.name)
+        return found
 
 
 @contextmanager
@@ -300,18 +250,3 @@ def _cleaned_up(session: SparkSession) -> Iterator[None]:
                     session.conf.unset(name)
                 else:
                     session.conf.set(name, value)
-
-
-def _warn(job: Job, seen: dict[str, int]) -> None:
-    """Warn the curator as the local engine does."""
-    plan = job.plan
-    if seen["missing"]:
-        problem = f"some rows have no {plan.user.name!r} or no {plan.item.name!r}"
-        warn(f"{problem}; they were ignored")
-    if seen["missing"] == seen["rows"]:
-        problem = f"no row has both {plan.user.name!r} and {plan.item.name!r}"
-        if job.strict:
-            raise DataError(f"{problem}; check what was read")
-        warn(f"{problem}; nothing can be released")
-    elif 1 < seen["rows"] - seen["missing"] == seen["users"]:
-        question_users("row", plan.user.name)

@@ -72,16 +72,13 @@ def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
 
 
 def _format(sources: Sequence[str]) -> str:
-    kinds = {format_of(path) for source in sources for path in _known_files(source)}
+    named = [[Path(each)] if "://" in each else expand([each]) for each in sources]
+    kinds = {format_of(path) for paths in named for path in paths}
     if len(kinds) != 1 or None in kinds:
         raise ParameterError(
             "files must have one format that their names say; or give {format}", format=...
         )
     return str(kinds.pop())
-
-
-def _known_files(source: str) -> list[Path]:
-    return [Path(source)] if "://" in source else expand([source])
 
 
 def _paths(source: str, kind: str) -> list[str]:

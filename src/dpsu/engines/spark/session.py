@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
+from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,11 +43,7 @@ def has_java() -> bool:
 
 def open_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     """A session on a master (local[2], yarn, k8s://...) or on a Connect server (sc://host)."""
-    try:
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError:
-        raise ParameterError("Spark needs pyspark: pip install 'dpsu[spark]'") from None
-    builder: Any = SparkSession.builder
+    builder: Any = load("pyspark.sql", "spark").SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     if master.startswith(CONNECT):

@@ -37,7 +37,7 @@ from dpsu.engines.cluster.steps import FAILED, Guarded, Job, SendRows, failure
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs import public
 from dpsu.inputs.columns import Items, Users
-from dpsu.inputs.reading import Source, read
+from dpsu.inputs.reading import Source
 from dpsu.plans.mechanisms import MECHANISMS, OneShot
 from dpsu.privacy.bits import CoinTable
 from dpsu.randomness.keys import Key
@@ -75,14 +75,14 @@ def test_steps_release_what_the_local_engine_releases(
 ) -> None:
     rng, cut = np.random.default_rng(3), random.Random(3)
     found = 0
-    for seed, kind in zip(range(24), itertools.cycle(KINDS), strict=False):
+    for seed, kind in zip(range(8), itertools.cycle(KINDS), strict=False):
         table = clusters.random_table(rng, kind)
         given = {"mechanism": mechanism, **options}
         expected = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
         job = job_of(seed, table, int(rng.integers(1, 7)), **given)
         assert clusters.released(table, job, cut, int(rng.integers(1, 5))) == list(expected)
         found += len(expected)
-    assert found > 50
+    assert found > 20
 
 
 @every(
@@ -140,7 +140,7 @@ def read_again(table: pa.Table, job: Job, trap: str | None) -> list[str | int]:
     plan, key = job.plan, job.key
     assert isinstance(plan.selection, SieveRounds)
     sieve = plan.selection
-    rows = read(table, user="user", item="item", repeats=None, with_repeats=False, key=key)
+    rows = Source(table, Users("user"), Items("item")).rows(key, with_repeats=False)
     pairs = intern(rows)
     items = local.group_as_planned(plan, pairs, key)[1]
     scales = {this_round.number: sieve.scale(this_round) for this_round in sieve.rounds()}
@@ -168,7 +168,7 @@ def test_items_whose_weight_rounds_to_nothing_are_present(scouting: int) -> None
         job = job_of(seed, table, int(rng.integers(1, 5)), **options)
         job = replace(job, plan=coarse(job.plan))
         careful = read_again(table, job, None)
-        rows = read(table, user="user", item="item", repeats=None, with_repeats=False, key=job.key)
+        rows = Source(table, Users("user"), Items("item")).rows(job.key, with_repeats=False)
         assert local.select_items(job.plan, intern(rows), job.key)[1].to_pylist() == careful
         assert clusters.released(table, job, cut, 2) == careful
         held_only += careful != read_again(table, job, "positive weight instead of membership")
@@ -206,7 +206,7 @@ def test_classes_of_users_travel_and_stay(scouting: int) -> None:
 
 def test_public_knowledge_travels() -> None:
     rng, cut = np.random.default_rng(4), random.Random(4)
-    for seed in range(10):
+    for seed in range(4):
         table = clusters.random_table(rng, "int-text")
         prior = {f"ü {k}": k for k in range(40)}
         given: dict[str, Any] = {"mechanism": "weighted-gaussian", "max_items": 3, "prior": prior}
@@ -302,7 +302,7 @@ def test_surveys_lead_every_partition_to_the_cap_of_one_machine() -> None:
         job = surveyed_job(seed, table, int(rng.integers(2, 6)))
         bits = job.plan.selection
         assert isinstance(bits, BitsRounds)
-        rows = read(table, user="user", item="item", repeats=None, with_repeats=False, key=job.key)
+        rows = Source(table, Users("user"), Items("item")).rows(job.key, with_repeats=False)
         expected = local.select_items(job.plan, intern(rows), job.key)[1].to_pylist()
         assert clusters.released(table, job, cut, 3) == expected
         users_, items, held = local.group_as_planned(job.plan, intern(rows), job.key)
