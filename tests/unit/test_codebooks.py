@@ -8,7 +8,6 @@ import json
 import pickle
 import uuid
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -245,17 +244,16 @@ def test_a_plan_takes_the_place_of_columns() -> None:
     assert dpsu.domains(people(), plan)["sex"] == ("f", "m")
     released = dpsu.release(people(), plan)
     assert dpsu.Domains(released) == dpsu.domains(people(), plan)
-    other, text = dpsu.plan(item="sex", **SURE), "plan.json"
-    others = dpsu.release({"a": ["b"]}, epsilon=1, delta=1e-6)
-    refused: tuple[tuple[Callable[[], object], str], ...] = (
-        (lambda: dpsu.domains(people(), plan, columns=["sex"]), "plan decides columns; drop it"),
-        (lambda: dpsu.domains(people(), other), "the plan releases items of 'sex'"),
-        (lambda: dpsu.domains(people(), text), "plan is a str"),  # type: ignore[arg-type]
-        (lambda: dpsu.Domains(others), "no release of the values of columns"),
-    )
-    for call, words in refused:
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        (plan, {"columns": ["sex"]}, "the plan decides columns; drop it"),
+        (dpsu.plan(item="sex", **SURE), {}, "the plan releases items of 'sex'"),
+        ("plan.json", {}, "plan is a str"),
+    ]
+    for given, options, words in refused:
         with pytest.raises(ParameterError, match=words):
-            call()
+            dpsu.domains(people(), given, **options)
+    with pytest.raises(ParameterError, match="no release of the values of columns"):
+        dpsu.Domains(dpsu.release({"a": ["b"]}, epsilon=1, delta=1e-6))
 
 
 def test_a_ledger_is_charged_once_for_all_columns(tmp_path: Path) -> None:

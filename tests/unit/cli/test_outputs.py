@@ -212,34 +212,32 @@ sys.addaudithook(heard)
 """
 
 
-def test_items_and_report_are_on_the_disk_before_they_are_renamed_and_marked(case: Case) -> None:
+def watched(case: Case, *arguments: object, **more: Any) -> list[tuple[str, str]]:
+    """What a run brings to the disk, renames and connects to, with the names of files."""
     case.patch(WATCH)
     log = case.folder / "log"
-    output, report = case.out / "items.csv", case.out / "report.json"
-    done = case.run("--output", output, "--report", report, env=case.environment(LOG=str(log)))
+    done = case.run(*arguments, env=case.environment(LOG=str(log)), **more)
     assert done.returncode == 0
     events = [line.split(" ") for line in log.read_text().splitlines()]
-    events = [[what, Path(where).name] for what, where in events]
-    names = [name.rsplit(".", 2)[0] for _, name in events]
-    steps = list(zip([what for what, _ in events], names, strict=True))
-    disk, placed = ("disk", ".items.csv"), ("os.rename", ".items.csv")
-    disk_of_report, placed_report = ("disk", ".report.json"), ("os.rename", ".report.json")
-    folder = [n for n, (what, name) in enumerate(events) if (what, name) == ("disk", "out")]
-    first = steps.index(placed)
-    assert max(steps.index(disk), steps.index(disk_of_report)) < first
+    return [(what, Path(where).name) for what, where in events]
+
+
+def test_items_and_report_are_on_the_disk_before_they_are_renamed_and_marked(case: Case) -> None:
+    events = watched(case, "--output", case.out / "items.csv", "--report", case.out / "report.json")
+    # Partial files have a random part.
+    steps = [(what, name.rsplit(".", 2)[0]) for what, name in events]
+    first = steps.index(("os.rename", ".items.csv"))
+    assert max(steps.index(("disk", ".items.csv")), steps.index(("disk", ".report.json"))) < first
     # Nothing between the renames, and the ledger after everything.
-    assert steps[first + 1] == placed_report
-    marked = [n for n, (what, _) in enumerate(events) if what == "sqlite3.connect"][-1]
-    assert first + 1 < folder[-1] < marked
+    assert steps[first + 1] == ("os.rename", ".report.json")
+    folder = [n for n, event in enumerate(events) if event == ("disk", "out")]
+    marked = [n for n, (what, _) in enumerate(events) if what == "sqlite3.connect"]
+    assert first + 1 < folder[-1] < marked[-1]
 
 
-@pytest.mark.slow
 def test_standard_output_in_a_file_is_on_the_disk_before_the_mark(case: Case) -> None:
-    case.patch(WATCH)
-    log = case.folder / "log"
     with (case.out / "items").open("wb") as file:
-        assert case.run(stdout=file, env=case.environment(LOG=str(log))).returncode == 0
-    events = [line.split(" ")[0] for line in log.read_text().splitlines()]
+        events = [what for what, _ in watched(case, stdout=file)]
     # The ledger is opened to charge the release, and once more after the items are on the disk.
     assert events[0] == "sqlite3.connect"
     assert "sqlite3.connect" in events[events.index("disk") :]
@@ -252,11 +250,11 @@ def test_release_write_brings_files_to_the_disk(
     seen: list[str] = []
     fsync = os.fsync
 
-    def watched(descriptor: int) -> None:
+    def seen_too(descriptor: int) -> None:
         seen.append(Path(f"/proc/self/fd/{descriptor}").readlink().suffix)
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(os, "fsync", seen_too)
     released(["a"]).write(tmp_path / "items.txt")
     assert seen == [".partial", tmp_path.suffix]
 
