@@ -8,7 +8,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, check_names, plain_name
 from dpsu.options import Typed, option
-from dpsu.text.spec import WORDS, Split, TextSpec, parse_lengths, tokenizer_name
+from dpsu.text.spec import WORDS, TextSpec, parse_lengths, tokenizer_name
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,6 @@ class Tokens(Typed):
         """Length of the longest n-grams."""
         longest: int = self.ngrams[1]
         return longest
-
-    @property
-    def split(self) -> str | Split:
-        """The tokenizer itself."""
-        chosen: str | Split = self.tokenizer
-        return chosen
 
     @property
     def source(self) -> TextSpec:
