@@ -107,7 +107,7 @@ def next_command(
         given: dict[str, Any] = {"period": period, "progress": progress, "ledger": spending}
         if not on_spark:
             found = series.release(data, **given, **options)
-        elif _is_done(series, period):
+        elif any(each.number == period and each.state == DONE for each in series.history):
             # What was released needs no session.
             found = series.release(None, **given)
         else:
@@ -120,10 +120,6 @@ def next_command(
         places.released(files, [], lambda: None, release)
     if not places.quiet:
         to_stderr(period_line(series, done[0]))
-
-
-def _is_done(series: dpsu.Series, period: int | None) -> bool:
-    return any(each.number == period and each.state == DONE for each in series.history)
 
 
 @contextlib.contextmanager

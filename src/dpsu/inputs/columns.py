@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -323,14 +323,25 @@ class MissingColumnError(ParameterError):
 
 
 @contextmanager
-def named_by(plan: object) -> Iterator[None]:
-    """Say in errors about missing columns that the plan named them, if it was made before."""
+def reworded(word: Callable[[ParameterError], ParameterError]) -> Iterator[None]:
+    """Raise what `word` makes of an error of options, without the first as its context."""
     try:
         yield
-    except MissingColumnError as error:
-        if plan is None:
+    except ParameterError as error:
+        found = word(error)
+        if found is error:
             raise
-        blamed = error.under_a_plan()
     else:
         return
-    raise blamed
+    raise found
+
+
+def named_by(plan: object) -> AbstractContextManager[None]:
+    """Say in errors about missing columns that the plan named them, if it was made before."""
+
+    def blame(error: ParameterError) -> ParameterError:
+        if plan is None or not isinstance(error, MissingColumnError):
+            return error
+        return error.under_a_plan()
+
+    return reworded(blame)
