@@ -80,7 +80,7 @@ def new_command(folder: str, periods: int, **options: Any) -> None:
 @source_options
 @format_option
 @engine_options
-@result_options
+@result_options()
 @ledger_options
 def next_command(
     folder: str, files: tuple[str, ...], period: int | None, engine: str, **options: Any
