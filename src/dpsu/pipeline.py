@@ -28,24 +28,12 @@ def carry_out(
     choice: str | None = None,
     begin: Callable[[Run], None] = lambda run: None,
 ) -> Release:
-    """Release by a plan.
+    """Release by a plan, of which everything that options get wrong was refused as it was made.
 
-    Parameters
-    ----------
-    plan : Plan
-        What is charged. Everything that options alone can get wrong was refused when it was made.
-    check : callable
-        Refuses what names and types of columns say is wrong; it reads no row.
-    run : callable
-        Reads the data and chooses items, with the key it is given.
-    spending : Spending
-        Where the release is charged; perhaps nowhere.
-    report : callable
-        Called with the name of a stage and how far it is.
-    choice : str, optional
-        What will choose the final plan by the data; the guarantee of the whole is charged then.
-    begin : callable
-        Called after the charge and before any row is read; it may still refuse the release.
+    `check` refuses what names and types of columns say is wrong; it reads no row. `begin` is called
+    after the charge and before any row is read, and may still refuse the release; `run` reads the
+    data and chooses items. `choice` says what will choose the final plan by the data: the guarantee
+    of the whole is charged then.
     """
     seed = plan.insecure_seed
     key = Key.from_os() if seed is None else Key.from_insecure_seed(seed)

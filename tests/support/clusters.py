@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ import dpsu
 from dpsu.clusters import release_on
 from dpsu.contributions.codecs import PLAIN
 from dpsu.contributions.pairs import Tally
-from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.losses import notes_of, report_notes
 from dpsu.engines.cluster.messages import SCHEMA, arrived, sent
 from dpsu.engines.cluster.reading import Reader, query_of
-from dpsu.engines.cluster.running import refuse_what_clusters_cannot
+from dpsu.engines.cluster.running import ClusterData, refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Job, failure
 from dpsu.engines.cluster.texts import portable
 from dpsu.plans.mechanisms import Choice
@@ -120,32 +119,26 @@ def released(table: pa.Table, job: Job, rng: random.Random, tasks: int = 3) -> l
 
 
 @dataclass(frozen=True, repr=False)
-class OneProcessData:
+class OneProcessData(ClusterData):
     """A table as the front door of the twin sees it."""
 
-    table: pa.Table
-    rng: random.Random
-    tasks: int = 3
     partitions: int = 2
-    strict: bool = False
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
+    tasks: int = 3
     tally: Tally = field(default_factory=lambda: Tally(None))
-    sample: Sample | None = None
 
     def refuse(self, plan: dpsu.Plan) -> None:
         refuse_what_clusters_cannot(plan, "the twin")
 
     def check(self, plan: dpsu.Plan) -> None:
-        Reader.of(self.table.slice(0, 0), plan)
+        Reader.of(self.frame.slice(0, 0), plan)
 
     def files(self) -> list[str]:
         return []
 
-    def of_users(self, some: Sample) -> OneProcessData:
-        return replace(self, sample=some)
-
     def query(self, plan: dpsu.Plan, key: Key) -> Query[Tasks]:
-        reader, here = Reader.of(self.table.slice(0, 0), plan), OneProcess(self.rng, self.tasks)
-        cut = [pa.Table.from_batches(part) for part in here.rows(self.table).parts if part]
+        reader, here = Reader.of(self.frame.slice(0, 0), plan), OneProcess(self.rng, self.tasks)
+        cut = [pa.Table.from_batches(part) for part in here.rows(self.frame).parts if part]
         schema, codec = reader.schema()
         rows = Tasks(schema, [list(reader(self.tally, iter([part]))) for part in cut])
         ids = schema.field("item").type, codec
@@ -160,7 +153,7 @@ class OneProcessData:
 
 def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Release:
     """A release by the one-process twin, by way of the front door that all clusters share."""
-    data = OneProcessData(table, random.Random(1), **options)
+    data = OneProcessData(table, **options)
     nothing: dict[str, Any] = dict.fromkeys(("item", "mechanism", "prior", "public_items"))
     return release_on(lambda *_: data, table, plan, **nothing)
 

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsu.cli.options import added
-from dpsu.cli.streams import to_stderr
 from dpsu.errors import ParameterError, spelled_in_the_shell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from dpsu.ledger.spending import Spending
     from dpsu.plans.plan import Plan
     from dpsu.results import Release
 
@@ -58,31 +56,6 @@ def refuse_for_local(options: dict[str, Any]) -> None:
             raise click.UsageError(f"{spelled_in_the_shell(name)} is for --engine spark")
     if options.get("format") == "table":
         raise click.UsageError("--format table is for --engine spark")
-
-
-def release_where(
-    engine: str,
-    files: Sequence[str],
-    data: Any,
-    made: dict[str, Any],
-    options: dict[str, Any],
-    spending: Spending,
-    *,
-    once: str | None,
-    progress: Any,
-    quiet: bool,
-) -> Release:
-    """Release on this machine or on Spark; says so if it was released before under this name."""
-    import dpsu
-
-    spending.once = once
-    if engine == "spark":
-        found = release_on_spark(files, made, options | {"ledger": spending})
-    else:
-        found = dpsu.release(data, progress=progress, ledger=spending, **made, **options)
-    if once is not None and not spending.unfinished and not quiet:
-        to_stderr(f"note: {once} was released {found.run.time}; nothing was read or charged")
-    return found
 
 
 def release_on_spark(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 
 from dpsu.cli.streams import somebody_watches, to_stderr
 from dpsu.showing.progress import COMPILING, Stages, Steps, stages_on, steps_on, terminal_bar
@@ -18,7 +19,7 @@ def shown_progress(quiet: bool) -> Iterator[Stages | None]:
 
     That kernels are being compiled is said anywhere: the first run would seem to hang.
     """
-    tell_once = _says_once()
+    tell_once = cache(lambda: to_stderr(COMPILING))
 
     def tell(stage: str, number: int) -> None:
         if stage == "compiling":
@@ -40,7 +41,7 @@ def shown_progress(quiet: bool) -> Iterator[Stages | None]:
 @contextmanager
 def shown_steps(name: str, quiet: bool) -> Iterator[Steps]:
     """Show steps out of a number on stderr if that is a terminal and they take over a second."""
-    tell_once = _says_once()
+    tell_once = cache(lambda: to_stderr(COMPILING))
     shown: list[Steps] = []
     began = time.monotonic()
     with ExitStack() as bars:
@@ -58,15 +59,3 @@ def shown_steps(name: str, quiet: bool) -> Iterator[Steps]:
                 on_bar(step, steps)
 
         yield show
-
-
-def _says_once() -> Callable[[], None]:
-    """Something that says once that kernels are being compiled."""
-    said: list[str] = []
-
-    def say() -> None:
-        if not said:
-            said.append(COMPILING)
-            to_stderr(COMPILING)
-
-    return say

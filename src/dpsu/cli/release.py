@@ -10,7 +10,7 @@ import click
 
 import dpsu
 from dpsu.cli.charges import ledger_options, once_option
-from dpsu.cli.cluster import engine_options, refuse_for_local, release_where
+from dpsu.cli.cluster import engine_options, refuse_for_local, release_on_spark
 from dpsu.cli.options import (
     READ_TOO,
     format_option,
@@ -72,10 +72,14 @@ def release_typed(
         return made
 
     def release(data: Any, made: dict[str, Any], spending: Spending, progress: Any) -> dpsu.Release:
-        return release_where(
-            engine, files, data, made, options, spending,
-            once=once, progress=progress, quiet=places.quiet,
-        )  # fmt: skip
+        spending.once = once
+        if engine == "spark":
+            found = release_on_spark(files, made, options | {"ledger": spending})
+        else:
+            found = dpsu.release(data, progress=progress, ledger=spending, **made, **options)
+        if once is not None and not spending.unfinished and not places.quiet:
+            to_stderr(f"note: {once} was released {found.run.time}; nothing was read or charged")
+        return found
 
     places.released(files, read, make, release, form)
 

@@ -294,15 +294,7 @@ def pick(
 
 
 class MissingColumnError(ParameterError):
-    """A column that was named is not there.
-
-    Parameters
-    ----------
-    found : str
-        What is wrong, and which column may be meant.
-    purpose : str
-        The option that names the column.
-    """
+    """A column that was named is not there; `purpose` is the option that names it."""
 
     def __init__(self, found: str, purpose: str) -> None:
         told = column_error(f"{found}name the right one with {{{purpose}}}", **{purpose: ...})

@@ -70,7 +70,12 @@ def tokenizer_name(tokenizer: str | Split | None) -> str:
         if tokenizer in NAMED or is_file(tokenizer):
             return tokenizer
         if tokenizer.startswith(REGEX):
-            _check_pattern(tokenizer)
+            try:
+                re.compile(tokenizer.removeprefix(REGEX))
+            except re.error as error:
+                raise ParameterError(
+                    f"{{tokenizer}} is no regular expression: {error}", tokenizer=tokenizer
+                ) from None
             return tokenizer
         raise ParameterError(
             f"{{tokenizer}} is not one of {', '.join(NAMED)}, {REGEX}PATTERN, or a tokenizer.json "
@@ -90,15 +95,6 @@ def tokenizer_name(tokenizer: str | Split | None) -> str:
 def is_file(tokenizer: str) -> bool:
     """Whether the tokenizer is named by a file."""
     return tokenizer.endswith(".json") and not tokenizer.startswith(REGEX)
-
-
-def _check_pattern(tokenizer: str) -> None:
-    try:
-        re.compile(tokenizer.removeprefix(REGEX))
-    except re.error as error:
-        raise ParameterError(
-            f"{{tokenizer}} is no regular expression: {error}", tokenizer=tokenizer
-        ) from None
 
 
 def parse_lengths(ngrams: Any) -> tuple[int, int]:

@@ -114,15 +114,10 @@ class SieveConversation:
         return evidence.state() | {"attention": attention}, attention
 
 
-class CoinEachRound:
+class CoinEachRound(Conversation, Protocol):
     """Rounds in which items that are not released have a coin each; they reply whether they are."""
 
     reply_type: ClassVar[Any] = np.bool_
-
-    @property
-    def rounds(self) -> int:
-        """How often users are asked for weights."""
-        raise NotImplementedError
 
     def hashes_after(self, round_number: int) -> bool:
         """What users give depends on hashes in every round."""

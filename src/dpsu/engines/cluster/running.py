@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from dpsu.engines.cluster import engine
 from dpsu.engines.found import Found, Report
@@ -52,27 +53,39 @@ def refuse_what_clusters_cannot(plan: Plan, engine: str) -> None:
         )
 
 
-class ClusterData(Protocol):
-    """Data on a cluster, as a front door sees them."""
+@dataclass(frozen=True, repr=False)
+class ClusterData(ABC):
+    """A DataFrame as a front door sees it: of all users, or of a sample."""
 
+    frame: Any
+    strict: bool = False
+    partitions: int | None = None
+    sample: Sample | None = None
+
+    def of_users(self, some: Sample) -> Self:
+        """The same data, of some users; rows of others are dropped as they are read."""
+        return replace(self, sample=some)
+
+    @abstractmethod
     def refuse(self, plan: Plan) -> None:
         """Refuse what the plan, or an object that is no data of this cluster, shows to be wrong.
 
         It is called whenever a `Cluster` is made, before anything else; a tokenizer may be read.
         """
 
+    @abstractmethod
     def check(self, plan: Plan) -> None:
         """Refuse what names and types of columns show to be wrong; no row is read."""
 
+    @abstractmethod
     def files(self) -> Iterable[str]:
         """Local files that the data are read from, as far as they are known."""
 
-    def of_users(self, some: Sample) -> ClusterData:
-        """The same data, of some users; rows of others are dropped as they are read."""
-
+    @abstractmethod
     def query(self, plan: Plan, key: Key) -> engine.Query[Any]:
         """A release that has not run."""
 
+    @abstractmethod
     def run(self, query: engine.Query[Any]) -> pa.Array:
         """Released items, sorted; warns of rows that were left out."""
 

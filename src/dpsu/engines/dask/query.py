@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from dpsu.contributions.pairs import Tally
-from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query
 from dpsu.engines.cluster.losses import report_notes
 from dpsu.engines.cluster.reading import Reader, query_of
-from dpsu.engines.cluster.running import refuse_what_clusters_cannot
+from dpsu.engines.cluster.running import ClusterData, refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.cluster.texts import portable
 from dpsu.engines.dask.engine import DaskEngine, Part, Parts, mapped, task
@@ -29,14 +28,8 @@ from dpsu.randomness.keys import Key
 MOST_PARTITIONS = 128
 
 
-@dataclass(frozen=True, repr=False)
-class DaskData:
-    """A DataFrame, and how it is to be released."""
-
-    frame: Any
-    strict: bool
-    partitions: int | None
-    sample: Sample | None = None
+class DaskData(ClusterData):
+    """A DataFrame of Dask."""
 
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
@@ -62,10 +55,6 @@ class DaskData:
             with suppress(DpsuError):
                 found += map(str, expand([path])) if isinstance(path, str) else []
         return found
-
-    def of_users(self, some: Sample) -> DaskData:
-        """The same data, of some users."""
-        return replace(self, sample=some)
 
     def query(self, plan: Plan, key: Key) -> Query[Parts]:
         """A release that has not run."""

@@ -21,12 +21,11 @@ import pyarrow as pa
 from dpsu.contributions.codecs import Codec, Keys, refuse_equal_names
 from dpsu.contributions.ids import INTEGERS
 from dpsu.contributions.pairs import question_users
-from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.losses import report_notes
 from dpsu.engines.cluster.reading import Reader, query_of
-from dpsu.engines.cluster.running import refuse_what_clusters_cannot
+from dpsu.engines.cluster.running import ClusterData, refuse_what_clusters_cannot
 from dpsu.engines.cluster.values import Read
 from dpsu.engines.spark import beforehand, census
 from dpsu.engines.spark.columns import arrow_type, column_named, key_of, with_lists_as_rows
@@ -173,14 +172,8 @@ def refuse_what_spark_cannot(plan: Plan) -> None:
     beforehand.refuse_tokenizer(plan)
 
 
-@dataclass(frozen=True, repr=False)
-class SparkData:
-    """A DataFrame as the front door sees it."""
-
-    frame: DataFrame
-    strict: bool = False
-    partitions: int | None = None
-    sample: Sample | None = None
+class SparkData(ClusterData):
+    """A DataFrame of Spark."""
 
     def refuse(self, plan: Plan) -> None:
         """Refuse what plans, and objects that are no DataFrames, show to be wrong."""
@@ -202,10 +195,6 @@ class SparkData:
         with suppress(Exception):
             found = list(failing_quietly(self.frame.inputFiles))
         return [unquote(urlsplit(name).path) for name in found if urlsplit(name).scheme == "file"]
-
-    def of_users(self, some: Sample) -> SparkData:
-        """The same data, of some users."""
-        return replace(self, sample=some)
 
     def query(self, plan: Plan, key: Key) -> Query[DataFrame]:
         """A release that has not run."""

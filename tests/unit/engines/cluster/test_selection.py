@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def plans(seed: int | None = None, **options: Any) -> list[dpsu.Plan]:
 
 
 def on_twin(table: pa.Table, candidates: Any, **options: Any) -> dpsu.Release:
-    data = clusters.OneProcessData(table, random.Random(1))
+    data = clusters.OneProcessData(table)
     given: dict[str, Any] = {"expected_runs": 5.0, "tune_fraction": None} | options
     spending = given.pop("spending", Spending.of(None))
     return select_on(data, candidates, report=lambda stage, done: None, spending=spending, **given)
@@ -187,7 +186,7 @@ def test_stages_do_not_tell_how_many_runs_there_are() -> None:
     seed = next(seed for seed in range(1000) if runs_under(seed) > 4)
     heard: list[str] = []
     select_on(
-        clusters.OneProcessData(table, random.Random(1)), plans(seed), expected_runs=5.0,
+        clusters.OneProcessData(table), plans(seed), expected_runs=5.0,
         tune_fraction=0.4, report=lambda stage, done: heard.append(stage),
         spending=Spending.of(None),
     )  # fmt: skip
