@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import warnings
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
@@ -69,13 +67,6 @@ def test_values_without_types_are_texts_or_what_was_declared(form: str, tmp_path
     assert domains["size"] == (0, 1, 2)
     assert domains["job"] == ("smith",)
     assert domains.levels["country", "size"]["de"] == (0, 1, 2)
-
-
-def test_a_database_of_another_kind_is_read_by_its_frame(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "people.db") as connection:
-        table().to_pandas().to_sql("people", connection, index=False)
-        frame = pd.read_sql("select * from people", connection)
-    assert dpsu.domains(frame, **NAMED, **SURE)["size"] == (0, 1, 2)
 
 
 @every("name", OF_PAIRS)

@@ -49,29 +49,6 @@ def test_a_plan_runs_on_files_here_and_there(tmp_path: Path) -> None:
     assert told["plan"]["mechanism"]["name"] == "sips"
 
 
-def test_a_plan_for_one_machine_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("user,item\n1,a\n", encoding="utf-8")
-    plan = dpsu(
-        "plan", "--epsilon", "1", "--delta", "1e-3", "--mechanism", "policy-laplace", "--json"
-    )
-    (tmp_path / "plan.json").write_text(plan.stdout, encoding="utf-8")
-    asked = ["release", str(tmp_path / "rows.csv"), "--plan", str(tmp_path / "plan.json")]
-    told = dpsu(*asked, "--engine", "spark")
-    assert told.returncode == 2
-    assert "cannot run on Spark" in told.stderr
-
-
-@pytest.mark.thorough
-def test_rows_that_do_not_line_up_tell_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("user,item\n1,alice\n2,bob,gun\n", encoding="utf-8")
-    told = dpsu("release", str(path), *SEEDED, *SPARK, "--output", str(tmp_path / "o.txt"))
-    assert told.returncode == 0
-    assert "some rows have no 'user' or no 'item'; they were ignored" in told.stderr
-    assert "gun" not in told.stderr
-    assert (tmp_path / "o.txt").read_text(encoding="utf-8") == ""
-
-
 def test_without_java(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("user,item\n1,a\n", encoding="utf-8")

@@ -36,6 +36,7 @@ def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
     ("columns", "options", "error", "words"),
     [
         ("user int, items string", {}, dpsu.ParameterError, "did you mean 'items'"),
+        ("user int, item string, ITEM string", {}, dpsu.DataError, "AMBIGUOUS"),
         ("user int, item double", {}, dpsu.DataError, "type double.*--item-type integer"),
         ("user int, item map<string,int>", {}, dpsu.DataError, "one row for each item"),
         ("user int, item interval day", {}, dpsu.DataError, "convert it to text or integers"),
@@ -57,17 +58,6 @@ def test_refusals(
         flat.spark_release(df, **BUDGET, **options)
 
 
-@every("columns", ["user int, items string", "user int, item double"])
-def test_schemas_are_refused_before_a_ledger_is_charged(
-    spark: SparkSession, columns: str, tmp_path: Path
-) -> None:
-    df = spark.createDataFrame([], columns)
-    ledger = tmp_path / "ledger.db"
-    with pytest.raises((dpsu.ParameterError, dpsu.DataError)):
-        flat.spark_release(df, ledger=ledger, dataset="d", budget=(2, 1e-2), **BUDGET)
-    assert not ledger.exists()
-
-
 def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
     df = spark.createDataFrame([], "user int, item string")
     with pytest.raises(dpsu.ParameterError, match=r"dpsu\.spark\.release"):
@@ -76,12 +66,6 @@ def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
         dpsu.ParameterError, match=r"spark\.read\.parquet.*dpsu\.release, which takes other data"
     ):
         flat.spark_release({1: ["a"]}, **BUDGET)
-
-
-def test_ambiguous_columns(spark: SparkSession) -> None:
-    df = spark.createDataFrame([], "user int, item string, ITEM string")
-    with pytest.raises(dpsu.DataError, match="AMBIGUOUS"):
-        flat.spark_release(df, **BUDGET)
 
 
 def test_nothing_of_spark_is_imported_unasked() -> None:
