@@ -158,6 +158,16 @@ def is_memory_error(error: BaseException) -> bool:
     return no_thread or isinstance(error, MemoryError)
 
 
+def unless_short(call: Callable[[], T]) -> T:
+    """Run `call`, which takes memory or starts threads; if there is no room, say so."""
+    try:
+        return call()
+    except (OSError, RuntimeError) as error:
+        if not is_memory_error(error):
+            raise
+        raise ResourceError(NO_MEMORY) from None
+
+
 def without_values(call: Callable[[], T], message: str, kind: type[DpsuError] = DataError) -> T:
     """Run `call`; if it fails, raise an error of this kind that carries nothing but `message`.
 

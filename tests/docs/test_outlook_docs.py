@@ -26,7 +26,7 @@ def test_python_examples_run(
     assert capsys.readouterr().out.startswith("NOT PRIVATE")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_shell_examples_run(tmp_path: Path) -> None:
     texts = "".join(f"a{n},the quick brown fox and word {n}\n" for n in range(400))
     (tmp_path / "public_reviews.csv").write_text(f"author,body\n{texts}")

@@ -196,7 +196,7 @@ def test_users_of_several_columns_and_texts_that_are_lost(spark: SparkSession) -
     with pytest.raises(dpsu.DataError, match="do without strict") as refused:
         dpsu.spark.release(spark.createDataFrame(table), plan, strict=True)
     assert "secret" not in str(refused.value)
-    assert not check_same(on_spark(spark), lost, plan, some=False)[0].items
+    assert not check_same(on_spark(spark, None), lost, plan, some=False)[0].items
 
 
 @every(

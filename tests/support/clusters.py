@@ -21,7 +21,7 @@ from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.losses import notes_of, report_notes
 from dpsu.engines.cluster.messages import SCHEMA, arrived, sent
 from dpsu.engines.cluster.reading import Reader, query_of
-from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+from dpsu.engines.cluster.running import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Job, failure
 from dpsu.engines.cluster.texts import portable
 from dpsu.plans.mechanisms import Choice

@@ -1,8 +1,9 @@
 """The sieve once more, round by round, with wrong turns that leak; and its law.
 
 `run` is a second reading of the mechanism. Without a trap it must agree with the shipped one; with
-a trap it is what the shipped one must not become. Other wrong turns are in tools/mutations.toml. `distribution` integrates over the noise: all
-rounds but the last by enumeration of rounded noise, the last in closed form.
+a trap it is what the shipped one must not become: these are in the parts that both share, and others
+are in tools/mutations.toml. `distribution` integrates over the noise: all rounds but the last by
+enumeration of rounded noise, the last in closed form.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ Noise = Callable[[int], np.ndarray]
 
 TRAPS = (
     "shares of each phase add up to 1",
+    "sets of the first phase count in the second",
     "positive weight instead of membership",
     "evidence of the first phase counts in the second",
 )
@@ -94,13 +96,7 @@ def given(attention: np.ndarray, norm: float, cap: float, unit: float) -> list[i
 
 def engine_of(users: list[list[int]], n_items: int) -> LocalRounds:
     """An engine for users with small sets; user u keeps its id whoever else is there."""
-    sizes = [len(held) for held in users]
-    stop = np.cumsum(sizes).astype(np.int64)
-    start = stop - np.array(sizes, np.int64)
-    items = np.array([i for held in users for i in sorted(held)], np.int32)
-    contributions = Contributions(start, stop, items, None, n_items)
-    ids = Ids(integers(np.arange(len(users), dtype=np.int64)))
-    return LocalRounds(contributions, ids, Ids(integers(np.arange(n_items))), KEY)
+    return _copied(users, n_items, 1)()
 
 
 def run(
@@ -116,15 +112,16 @@ def run(
     evidence, engine = Evidence(sieve, n_items, _tables(sieve)), make_engine()
     limits = sieve.limits()
     asked = list(sieve.rounds())
-    weights = np.zeros(n_items, np.int64)
+    weights, present = np.zeros(n_items, np.int64), np.zeros(n_items, bool)
     for this_round in asked:
         phase = this_round.phase
         attention = evidence.attention(this_round)
         if this_round.place == 0:
-            total = evidence._total.copy()
-            evidence.begin(
-                engine.choose(phase.max_items, None if this_round.number == 0 else attention)
-            )
+            total, earlier = evidence._total.copy(), present
+            present = engine.choose(phase.max_items, None if this_round.number == 0 else attention)
+            if trap == "sets of the first phase count in the second":
+                present = present | earlier
+            evidence.begin(present)
             if trap == "evidence of the first phase counts in the second":
                 evidence._total[:] = total
         if this_round.number == 0:

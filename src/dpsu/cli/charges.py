@@ -5,42 +5,36 @@ from __future__ import annotations
 import click
 
 from dpsu.cli.interrupts import stage
-from dpsu.cli.options import Command, added
+from dpsu.cli.options import added
 from dpsu.ledger.spending import Spending
 
-
-def ledger_options(command: Command) -> Command:
-    """Where a release is recorded before it reads anything."""
-    return added(
-        command,
-        (
-            click.option(
-                "--ledger",
-                type=click.Path(),
-                metavar="FILE",
-                help="Record in FILE what this release costs, before anything is read; refuse it "
-                "if the budget does not allow it. See `dpsu ledger`.",
-            ),
-            click.option(
-                "--dataset", metavar="NAME", help="Name under which releases of one ledger add up."
-            ),
-            click.option(
-                "--budget",
-                metavar="E,D",
-                help="Epsilon and delta for all releases of a dataset; needed for its first.",
-            ),
-        ),
-    )
+# Where a release is recorded before it reads anything.
+ledger_options = added(
+    click.option(
+        "--ledger",
+        type=click.Path(),
+        metavar="FILE",
+        help="Record in FILE what this release costs, before anything is read; refuse it "
+        "if the budget does not allow it. See `dpsu ledger`.",
+    ),
+    click.option(
+        "--dataset", metavar="NAME", help="Name under which releases of one ledger add up."
+    ),
+    click.option(
+        "--budget",
+        metavar="E,D",
+        help="Epsilon and delta for all releases of a dataset; needed for its first.",
+    ),
+)
 
 
-def once_option(command: Command) -> Command:
-    """A name under which a release is made once."""
-    return click.option(
-        "--once",
-        metavar="NAME",
-        help="With --ledger: release under this name once. If that is done, write its items again, "
-        "and read and charge nothing; refuse another plan.",
-    )(command)
+# A name under which a release is made once.
+once_option = click.option(
+    "--once",
+    metavar="NAME",
+    help="With --ledger: release under this name once. If that is done, write its items again, "
+    "and read and charge nothing; refuse another plan.",
+)
 
 
 def spending_of(ledger: str | None, dataset: str | None, budget: str | None) -> Spending:

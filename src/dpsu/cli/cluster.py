@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsu.cli.options import Command, added
+from dpsu.cli.options import added
 from dpsu.cli.streams import to_stderr
 from dpsu.errors import ParameterError, spelled_in_the_shell
 
@@ -25,34 +25,30 @@ ENGINES = ("local", "spark")
 DEFAULT_MASTER = "local[*]"
 
 
-def engine_options(command: Command) -> Command:
-    """Where a release runs."""
-    return added(
-        command,
-        (
-            click.option(
-                "--engine",
-                type=click.Choice(ENGINES),
-                default="local",
-                show_default=True,
-                help="Run on this machine, or on Spark (parquet, csv, tsv, tables).",
-            ),
-            click.option(
-                "--master",
-                help="Master of Spark, such as local[2], yarn or k8s://..., or a Connect server "
-                f"sc://HOST. Default {DEFAULT_MASTER}.",
-            ),
-            click.option(
-                "--spark-conf",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="Setting of Spark, such as spark.driver.memory=4g; may be repeated.",
-            ),
-            click.option(
-                "--partitions", type=int, help="Partitions on Spark. Default one per million rows."
-            ),
-        ),
-    )
+# Where a release runs.
+engine_options = added(
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="local",
+        show_default=True,
+        help="Run on this machine, or on Spark (parquet, csv, tsv, tables).",
+    ),
+    click.option(
+        "--master",
+        help="Master of Spark, such as local[2], yarn or k8s://..., or a Connect server "
+        f"sc://HOST. Default {DEFAULT_MASTER}.",
+    ),
+    click.option(
+        "--spark-conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Setting of Spark, such as spark.driver.memory=4g; may be repeated.",
+    ),
+    click.option(
+        "--partitions", type=int, help="Partitions on Spark. Default one per million rows."
+    ),
+)
 
 
 def refuse_for_local(options: dict[str, Any]) -> None:

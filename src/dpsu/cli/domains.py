@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +52,14 @@ BY_COLUMN = Form(
 @source_options
 @plan_file_option
 @promise_options
-@partial(added, options=[flag.made() for flag in flags_of(Users)])
+@added(*(flag.made() for flag in flags_of(Users)))
 @values_options
 @mechanism_options(without=("prior", "longest", "shares", "spurious"))
 @counts_options
 @seed_option
 @format_option
 @engine_options
-@partial(result_options, written="values to a .csv, .parquet")
+@result_options("values to a .csv, .parquet")
 @ledger_options
 @once_option
 def domains_command(

@@ -10,7 +10,6 @@ import dpsu
 from dpsu.cli.charges import ledger_options
 from dpsu.cli.cluster import engine_options, refuse_for_local
 from dpsu.cli.options import (
-    Command,
     added,
     flags_of,
     format_option,
@@ -29,21 +28,16 @@ from dpsu.plans.mechanisms import NGrams
 DEFAULT_TEXT = "text"
 
 
-def ngrams_options(command: Command) -> Command:
-    """Where texts are, and the options of one mechanism."""
-    flags = [flag for flag in flags_of(Users, Tokens, NGrams) if flag.name != "ngrams"]
-    return added(command, (*(flag.made() for flag in flags), seed_option))
-
-
 @click.command("ngrams")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @source_options
 @promise_options
-@ngrams_options
+@added(*(flag.made() for flag in flags_of(Users, Tokens, NGrams) if flag.name != "ngrams"))
+@seed_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and read nothing.")
 @format_option
 @engine_options
-@result_options
+@result_options()
 @ledger_options
 def ngrams_command(files: tuple[str, ...], dry_run: bool, engine: str, **options: Any) -> None:
     """Release the n-grams of the texts in FILE..., longer ones only of released shorter ones.

@@ -126,27 +126,26 @@ def flags_of(*kinds: type) -> list[Flag]:
     return list(found.values())
 
 
-def added(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
-    """A command with these options, in this order."""
-    for option in reversed(list(options)):
-        command = option(command)
-    return command
+def added(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """What gives a command these options, in this order."""
+
+    def decorated(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
 
 
-def promise_options(command: Command) -> Command:
-    """Epsilon and delta."""
-    return added(
-        command,
-        (
-            click.option("--epsilon", type=float, help="Privacy loss, e.g. 1."),
-            click.option("--delta", type=float, help="Failure probability, e.g. 1e-6."),
-        ),
-    )
+# Epsilon and delta.
+promise_options = added(
+    click.option("--epsilon", type=float, help="Privacy loss, e.g. 1."),
+    click.option("--delta", type=float, help="Failure probability, e.g. 1e-6."),
+)
 
 
-def column_options(command: Command) -> Command:
-    """Where users and items are, or texts."""
-    return added(command, (flag.made() for flag in flags_of(Users, Items, Tokens)))
+# Where users and items are, or texts.
+column_options = added(*(flag.made() for flag in flags_of(Users, Items, Tokens)))
 
 
 def mechanism_options(
@@ -163,43 +162,43 @@ def mechanism_options(
         help=f"How items are chosen; see `dpsu mechanisms`. Default {default}.",
     )
     flags = [flag.made() for flag in flags_of(*MECHANISMS.values()) if flag.name not in without]
-    return lambda command: added(command, (named, *flags))
+    return added(named, *flags)
 
 
-def counts_options(command: Command) -> Command:
-    """Noisy counts."""
-    told = "Also release a noisy number of users per item."
-    counts = click.option("--counts", is_flag=True, default=None, help=told)
-    return added(command, (counts, *(flag.made() for flag in flags_of(Counts))))
-
-
-def seed_option(command: Command) -> Command:
-    """Repeatable randomness."""
-    told = "Repeatable, NOT private; for tests."
-    return click.option("--insecure-seed", type=int, help=told)(command)
-
-
-def plan_options(command: Command) -> Command:
-    """Everything that makes a plan."""
-    public_items = click.option(
+# Noisy counts.
+counts_options = added(
+    click.option(
+        "--counts",
+        is_flag=True,
+        default=None,
+        help="Also release a noisy number of users per item.",
+    ),
+    *(flag.made() for flag in flags_of(Counts)),
+)
+# Repeatable randomness.
+seed_option = click.option("--insecure-seed", type=int, help="Repeatable, NOT private; for tests.")
+# Everything that makes a plan.
+plan_options = added(
+    promise_options,
+    column_options,
+    mechanism_options(),
+    counts_options,
+    click.option(
         "--public-items",
         type=click.Path(),
         help="Items known anyway: lines of a .txt file, or a table with a column named as --item, "
         "or 'item'.",
-    )
-    command = counts_options(public_items(seed_option(command)))
-    return promise_options(column_options(mechanism_options()(command)))
-
-
-def plan_file_option(command: Command) -> Command:
-    """A plan that was made before."""
-    return click.option(
-        "--plan",
-        "plan_file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Run this plan, written by `dpsu plan --json`, instead of one made from options.",
-    )(command)
+    ),
+    seed_option,
+)
+# A plan that was made before.
+plan_file_option = click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run this plan, written by `dpsu plan --json`, instead of one made from options.",
+)
 
 
 # Public data, which a plan in a file knows by their digests only.
@@ -337,53 +336,51 @@ def _why_not_auto(typed: Flags) -> str | None:
     )
 
 
-def format_option(command: Command) -> Command:
-    """The format of input whose name does not say it."""
-    return click.option(
-        "--format",
-        type=Words([*FORMATS, TABLE]),
-        help="Format of FILE if its name does not say it; standard input is CSV by default.",
-    )(command)
+# The format of input whose name does not say it.
+format_option = click.option(
+    "--format",
+    type=Words([*FORMATS, TABLE]),
+    help="Format of FILE if its name does not say it; standard input is CSV by default.",
+)
 
 
-def result_options(command: Command, written: str = "items to a .txt, .csv, .parquet") -> Command:
+def result_options(
+    written: str = "items to a .txt, .csv, .parquet",
+) -> Callable[[Command], Command]:
     """How data is read, and where the result goes; `written` says what is written to which file."""
     return added(
-        command,
-        (
-            click.option(
-                "--memory-limit",
-                metavar="SIZE",
-                help="Keep at most this much of the rows in memory (4GB, 500M), the rest in "
-                "nameless temporary files. Default 60 % of what is available.",
-            ),
-            click.option(
-                "--strict",
-                is_flag=True,
-                help="Fail if any row lacks a usable user or item, or if there are no rows.",
-            ),
-            click.option(
-                "--output",
-                type=click.Path(path_type=Path),
-                help=f"Write {written} or .json file, replacing one that is there. Spreadsheets "
-                "run cells of a .csv file that begin with = + - @; see --csv-safe.",
-            ),
-            click.option(
-                "--csv-safe",
-                is_flag=True,
-                help="Put ' before items in a .csv file that begin with = + - @ ' or a tab or line "
-                "break, so that spreadsheets do not run them. This changes the items.",
-            ),
-            click.option(
-                "--report",
-                type=click.Path(path_type=Path),
-                help="Write the report, as JSON if the name ends in .json.",
-            ),
-            click.option("--verbose", is_flag=True, help="Print the whole report, not one line."),
-            click.option(
-                "--quiet",
-                is_flag=True,
-                help="Print only errors, and a line if the release is not private.",
-            ),
+        click.option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="Keep at most this much of the rows in memory (4GB, 500M), the rest in "
+            "nameless temporary files. Default 60 % of what is available.",
+        ),
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="Fail if any row lacks a usable user or item, or if there are no rows.",
+        ),
+        click.option(
+            "--output",
+            type=click.Path(path_type=Path),
+            help=f"Write {written} or .json file, replacing one that is there. Spreadsheets "
+            "run cells of a .csv file that begin with = + - @; see --csv-safe.",
+        ),
+        click.option(
+            "--csv-safe",
+            is_flag=True,
+            help="Put ' before items in a .csv file that begin with = + - @ ' or a tab or line "
+            "break, so that spreadsheets do not run them. This changes the items.",
+        ),
+        click.option(
+            "--report",
+            type=click.Path(path_type=Path),
+            help="Write the report, as JSON if the name ends in .json.",
+        ),
+        click.option("--verbose", is_flag=True, help="Print the whole report, not one line."),
+        click.option(
+            "--quiet",
+            is_flag=True,
+            help="Print only errors, and a line if the release is not private.",
         ),
     )

@@ -34,7 +34,7 @@ from dpsu.plans.mechanisms import Auto
 @plan_options
 @format_option
 @engine_options
-@result_options
+@result_options()
 @ledger_options
 @once_option
 def release_command(

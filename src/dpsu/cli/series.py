@@ -80,7 +80,7 @@ def new_command(folder: str, periods: int, **options: Any) -> None:
 @source_options
 @format_option
 @engine_options
-@result_options
+@result_options()
 @ledger_options
 def next_command(
     folder: str, files: tuple[str, ...], period: int | None, engine: str, **options: Any
@@ -107,7 +107,7 @@ def next_command(
         given: dict[str, Any] = {"period": period, "progress": progress, "ledger": spending}
         if not on_spark:
             found = series.release(data, **given, **options)
-        elif _is_done(series, period):
+        elif any(each.number == period and each.state == DONE for each in series.history):
             # What was released needs no session.
             found = series.release(None, **given)
         else:
@@ -120,10 +120,6 @@ def next_command(
         places.released(files, [], lambda: None, release)
     if not places.quiet:
         to_stderr(period_line(series, done[0]))
-
-
-def _is_done(series: dpsu.Series, period: int | None) -> bool:
-    return any(each.number == period and each.state == DONE for each in series.history)
 
 
 @contextlib.contextmanager

@@ -9,24 +9,19 @@ from typing import Any
 import click
 
 import dpsu
-from dpsu.cli.options import Command, added
+from dpsu.cli.options import added
 from dpsu.inputs.formats import TABLE
 
-
-def source_options(command: Command) -> Command:
-    """A database and a query, instead of files."""
-    return added(
-        command,
-        (
-            click.option(
-                "--source",
-                metavar="DATABASE",
-                help="Instead of FILE: duckdb:FILE, or postgresql://user@host/database (passwords "
-                "by PGPASSWORD or a password file).",
-            ),
-            click.option("--query", metavar="SQL", help="With --source: one SELECT."),
-        ),
-    )
+# A database and a query, instead of files.
+source_options = added(
+    click.option(
+        "--source",
+        metavar="DATABASE",
+        help="Instead of FILE: duckdb:FILE, or postgresql://user@host/database (passwords "
+        "by PGPASSWORD or a password file).",
+    ),
+    click.option("--query", metavar="SQL", help="With --source: one SELECT."),
+)
 
 
 def files_read(files: Sequence[str], source: str | None, ledger: str | None) -> list[str]:

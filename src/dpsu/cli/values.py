@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsu.cli.options import Command, Flags, added, flags_of, planned, take
+from dpsu.cli.options import Flags, added, flags_of, planned, take
 from dpsu.errors import spelled_in_the_shell
 from dpsu.inputs.columns import Items
 from dpsu.inputs.tokens import Tokens
@@ -18,19 +18,16 @@ from dpsu.options import options_of
 LISTED = {"columns": "A,B,...", "levels": "A,B,...", "types": "A=TYPE,..."}
 
 
-def values_options(command: Command) -> Command:
-    """The columns, levels of columns, and their types; each may be given again."""
-    told = options_of(Values)
-    return added(
-        command,
-        (
-            click.option(
-                f"--{name}", name, multiple=True, default=None, metavar=metavar,
-                help=told[name].help,
-            )
-            for name, metavar in LISTED.items()
-        ),
-    )  # fmt: skip
+# The columns, levels of columns, and their types; each may be given again.
+values_options = added(
+    *(
+        click.option(
+            f"--{name}", name, multiple=True, default=None, metavar=metavar,
+            help=options_of(Values)[name].help,
+        )
+        for name, metavar in LISTED.items()
+    )
+)  # fmt: skip
 
 
 def planned_values(flags: Flags, file: Path | None, *, quiet: bool = False) -> dict[str, Any]:

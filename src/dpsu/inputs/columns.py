@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,36 @@ ONE_PER_ENTRY = "one per entry"
 DEFAULT_USER, DEFAULT_ITEM = DefaultName("user"), DefaultName("item")
 
 
+def _type_option(what: str, name: str) -> Any:
+    return option(
+        None,
+        str,
+        f"Read {what} as text or as integers; cells that cannot be read so are ignored. Default: "
+        "the type of their column, and text where columns have no type.",
+        choices=ID_TYPES,
+        name=name,
+    )
+
+
+class Named(Typed):
+    """Columns of users or of items."""
+
+    if TYPE_CHECKING:
+        columns: str | Sequence[str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns, also of those of the result."""
+        return names_of(self.columns)
+
+    @property
+    def name(self) -> str:
+        """What the columns are called in sentences; the name of a single column."""
+        return ", ".join(self.names)
+
+
 @dataclass(frozen=True)
-class Users(Typed):
+class Users(Named):
     """The column of the people to protect, where more than its name is to be said.
 
     Parameters
@@ -64,14 +92,7 @@ class Users(Typed):
         name="user",
         several=True,
     )
-    type: str | None = option(
-        None,
-        str,
-        "Read users as text or as integers; cells that cannot be read so are ignored. Default: the "
-        "type of their column, and text where columns have no type.",
-        choices=ID_TYPES,
-        name="user_type",
-    )
+    type: str | None = _type_option("users", "user_type")
     ids_per_person: int = option(
         1,
         int,
@@ -84,16 +105,6 @@ class Users(Typed):
     def check(self) -> None:
         """Refuse names that are not text."""
         object.__setattr__(self, "columns", checked_columns("user", self.columns, self.type))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all columns."""
-        return names_of(self.columns)
-
-    @property
-    def name(self) -> str:
-        """What the columns are called in sentences."""
-        return ", ".join(self.names)
 
     @property
     def person(self) -> str:
@@ -136,7 +147,7 @@ class Users(Typed):
 
 
 @dataclass(frozen=True)
-class Items(Typed):
+class Items(Named):
     """The column of what to release, where more than its name is to be said.
 
     Parameters
@@ -167,14 +178,7 @@ class Items(Typed):
         name="item",
         several=True,
     )
-    type: str | None = option(
-        None,
-        str,
-        "Read items as text or as integers; cells that cannot be read so are ignored. Default: the "
-        "type of their column, and text where columns have no type.",
-        choices=ID_TYPES,
-        name="item_type",
-    )
+    type: str | None = _type_option("items", "item_type")
     repeats: str | None = option(
         None, object, "Column that says how often a user holds an item (greedy)."
     )
@@ -188,16 +192,6 @@ class Items(Typed):
         check_names(repeats=self.repeats)
         object.__setattr__(self, "columns", checked_columns("item", self.columns, self.type))
         object.__setattr__(self, "repeats", plain_name(self.repeats))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all columns, also of those of the result."""
-        return names_of(self.columns)
-
-    @property
-    def name(self) -> str:
-        """What the columns are called in sentences; the name of a single column."""
-        return ", ".join(self.names)
 
 
 def names_of(columns: str | Sequence[str]) -> tuple[str, ...]:
@@ -329,14 +323,25 @@ class MissingColumnError(ParameterError):
 
 
 @contextmanager
-def named_by(plan: object) -> Iterator[None]:
-    """Say in errors about missing columns that the plan named them, if it was made before."""
+def reworded(word: Callable[[ParameterError], ParameterError]) -> Iterator[None]:
+    """Raise what `word` makes of an error of options, without the first as its context."""
     try:
         yield
-    except MissingColumnError as error:
-        if plan is None:
+    except ParameterError as error:
+        found = word(error)
+        if found is error:
             raise
-        blamed = error.under_a_plan()
     else:
         return
-    raise blamed
+    raise found
+
+
+def named_by(plan: object) -> AbstractContextManager[None]:
+    """Say in errors about missing columns that the plan named them, if it was made before."""
+
+    def blame(error: ParameterError) -> ParameterError:
+        if plan is None or not isinstance(error, MissingColumnError):
+            return error
+        return error.under_a_plan()
+
+    return reworded(blame)

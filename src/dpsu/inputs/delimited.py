@@ -62,7 +62,7 @@ def read_csv(
 
     def tables() -> Iterator[ReadTable]:
         yield lambda: empty
-        blocks = _whole_rows(_reader(source, what), DELIMITERS[kind], longest, lose)
+        blocks = _whole_rows(_reader(source, what), _Ends(DELIMITERS[kind]), longest, lose)
         for block in blocks:
             yield partial(_parse_csv, block, header, names, DELIMITERS[kind], what, lose)
 
@@ -119,13 +119,12 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.view(pa.string()) for chunk in column.chunks], pa.string())
 
 
-def _whole_rows(read: ReadBytes, delimiter: str, longest: int, lose: Lose) -> Iterator[bytes]:
+def _whole_rows(read: ReadBytes, ends: _Lines, longest: int, lose: Lose) -> Iterator[bytes]:
     """Blocks of bytes that end where a row ends.
 
     Text in quotes is never parsed as rows, even if it is very long or the quotes never close:
     otherwise the user who wrote that cell could write rows of other users.
     """
-    ends = _Ends(delimiter)
     rest, skipping = b"", False
     while chunk := read(BLOCK):
         first, last = ends.of(chunk)
@@ -149,8 +148,21 @@ def _whole_rows(read: ReadBytes, delimiter: str, longest: int, lose: Lose) -> It
         yield rest
 
 
-class _Ends:
-    """Finds the ends of rows in bytes that come in chunks."""
+class _Lines:
+    """Finds the ends of lines in bytes that come in chunks."""
+
+    @property
+    def quoted(self) -> bool:
+        """Whether a cell in quotes is open."""
+        return False
+
+    def of(self, chunk: bytes) -> tuple[int, int]:
+        """Ends of the first and the last row in a chunk; 0 if no row ends there."""
+        return chunk.find(b"\n") + 1, chunk.rfind(b"\n") + 1
+
+
+class _Ends(_Lines):
+    """The same of rows of CSV, whose cells may have line breaks in quotes."""
 
     def __init__(self, delimiter: str) -> None:
         from dpsu.kernels import csv_rows
@@ -160,11 +172,9 @@ class _Ends:
 
     @property
     def quoted(self) -> bool:
-        """Whether a cell in quotes is open."""
         return self._state == self._kernel.QUOTED
 
     def of(self, chunk: bytes) -> tuple[int, int]:
-        """Ends of the first and the last row in a chunk; 0 if no row ends there."""
         kernel = self._kernel
         if b'"' in chunk:
             first, last, self._state = kernel.row_ends(
@@ -175,14 +185,14 @@ class _Ends:
             return 0, 0
         at_start = chunk[-1] in (self._delimiter, kernel.LINE_FEED, kernel.RETURN)
         self._state = kernel.START if at_start else kernel.INSIDE
-        return chunk.find(b"\n") + 1, chunk.rfind(b"\n") + 1
+        return super().of(chunk)
 
 
 def read_json_lines(
     source: Any, columns: Sequence[Column], what: str, lose: Lose
 ) -> Iterator[ReadTable]:
     """The wanted keys of JSON objects, one object a line, block by block; JSON is untyped."""
-    blocks = _whole_lines(_reader(source, what), _longest_row(columns), lose)
+    blocks = _whole_rows(_reader(source, what), _Lines(), _longest_row(columns), lose)
     head, seen = _look_ahead(blocks, columns, what)
     if seen is not None:
         for column in columns:
@@ -223,25 +233,6 @@ def _look_ahead(
         if sum(map(len, head)) > LONGEST_LOOK_AHEAD:
             break
     return head, seen
-
-
-def _whole_lines(read: ReadBytes, longest: int, lose: Lose) -> Iterator[bytes]:
-    """Blocks that end where a line ends."""
-    rest, skipping = b"", False
-    while chunk := read(BLOCK):
-        if skipping:
-            start = chunk.find(b"\n") + 1
-            skipping, chunk = not start, chunk[start:] if start else b""
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            yield rest + chunk[:end]
-            rest = b""
-        rest += chunk[end:]
-        if len(rest) > longest:
-            lose(f"some rows have more than {longest >> 20} MB")
-            rest, skipping = b"", True
-    if rest:
-        yield rest
 
 
 class _JsonLines:

@@ -26,15 +26,13 @@ HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
 
 def is_frame(data: Any) -> bool:
     """Whether narwhals accepts this object as a frame."""
-    known: Any = None
-    failed = False
-    try:
+
+    def look() -> Any:
         with contextlib.suppress(nw.exceptions.DuplicateError):
-            known = nw.from_native(data, pass_through=True)
-    except Exception:
-        failed = True
-    if failed:
-        raise DataError(_broken(data))
+            return nw.from_native(data, pass_through=True)
+        return None
+
+    known = without_values(look, _broken(data))
     if known is None and data is not None:
         # Raised without its cause: that may quote names of columns, private values if pivoted.
         raise ParameterError("the frame has columns of the same name; rename them")

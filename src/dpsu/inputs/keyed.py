@@ -86,7 +86,7 @@ class Keyed:
         nested = any(pa.types.is_nested(table.schema.field(name).type) for name in names)
         if is_plain(users) and is_plain(items) and not nested:
             return table[names[0]], table[names[1]], None if repeats is None else table[repeats]
-        batches = [self._encoded(batch) for batch in table.to_batches() or [_empty(table.schema)]]
+        batches = [self._encoded(batch) for batch in table.to_batches() or [no_rows(table.schema)]]
         user, item, times = (
             pa.chunked_array(arrays) if arrays[0] is not None else None
             for arrays in zip(*batches, strict=True)
@@ -173,6 +173,6 @@ def _repeated(cells: pa.Array, rows: pa.Array) -> pa.Array:
     return cells.take(rows)
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     """A column without rows has a type, too."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, type_) for type_ in schema.types], schema=schema)

@@ -27,7 +27,7 @@ from dpsu.inputs.values import Values, naming_columns
 from dpsu.options import one_of
 from dpsu.randomness.keys import Key
 from dpsu.runtime.memory import Memory
-from dpsu.text.spec import FunctionName, TextSpec
+from dpsu.text.spec import TextSpec
 
 if TYPE_CHECKING:
     from dpsu.text.corpus import Corpus
@@ -52,11 +52,8 @@ class Source:
     def __post_init__(self) -> None:
         if self.format is not None:
             one_of("format", self.format, FORMATS)
-        if isinstance(self.item.tokenizer, FunctionName):
-            raise ParameterError(
-                f"the tokenizer is the {self.item.tokenizer}, which a file does not hold; give it "
-                f"again, in Python: item=dpsu.Tokens({self.item.columns!r}, tokenizer=...)"
-            )
+        if isinstance(self.item, Tokens):
+            self.item.refuse_function_name()
 
     def check(self) -> None:
         """Refuse what names, schemas and tokenizers say is wrong; no row is read."""

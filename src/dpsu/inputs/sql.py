@@ -134,8 +134,12 @@ class Query:
 
     def _open(self, columns: Sequence[Column], reading: contextlib.ExitStack) -> Callable[[], Any]:
         """Connect and check the columns; returns a function that starts reading."""
+        from dpsu.inputs.keyed import check_types
+
         open_ = _open_duckdb if self.source.startswith(DUCKDB) else _open_postgres
-        return open_(self, columns, reading)
+        schema, read = open_(self, columns, reading)
+        check_types(columns, schema)
+        return read
 
     def _tables(self, columns: Sequence[Column]) -> Iterator[ReadTable]:
         """Run the query and read the wanted columns of its result, batch by batch."""
@@ -143,13 +147,11 @@ class Query:
 
         self._refuse_early()
         reading = contextlib.ExitStack()
-        opened = False
         try:
             reader = self._open(columns, reading)()
-            opened = True
-        finally:
-            if not opened:
-                _close(reading)
+        except BaseException:
+            _close(reading)
+            raise
 
         def batches() -> Iterator[ReadTable]:
             import pyarrow as pa
@@ -158,13 +160,10 @@ class Query:
                 last.callback(_close, reading)
                 # An empty table first, because a column without rows has a type, too.
                 yield lambda: pa.Table.from_batches([], reader.schema)
-                failed = False
                 try:
                     yield from tables_of(reader, BROKEN)
                 except DataError:
-                    failed = True
-                if failed:
-                    raise self._failure()
+                    raise self._failure() from None
 
         return batches()
 
@@ -184,7 +183,7 @@ def _query_error(problem: str) -> ParameterError:
 
 def _open_duckdb(
     query: Query, columns: Sequence[Column], reading: contextlib.ExitStack
-) -> Callable[[], Any]:
+) -> tuple[Any, Callable[[], Any]]:
     import duckdb
 
     from dpsu.inputs.frames import refuse_what_arrow_hides
@@ -228,13 +227,13 @@ def _open_duckdb(
         return getattr(wanted, name)(ROWS_AT_ONCE)
 
     # A query without rows has a schema, too.
-    _check_types(columns, _explained(lambda: read(f"{query.rows} LIMIT 0"), explain).schema)
-    return lambda: _explained(lambda: read(query.rows), explain)
+    schema = _explained(lambda: read(f"{query.rows} LIMIT 0"), explain).schema
+    return schema, lambda: _explained(lambda: read(query.rows), explain)
 
 
 def _open_postgres(
     query: Query, columns: Sequence[Column], reading: contextlib.ExitStack
-) -> Callable[[], Any]:
+) -> tuple[Any, Callable[[], Any]]:
     postgres = _postgres()
     connection = _explained(
         lambda: postgres.connect(query.source),
@@ -266,14 +265,7 @@ def _open_postgres(
 
     schema = _explained(ask, explain)
     names = pick(columns, schema.names, "the query")
-    _check_types(columns, _as_text(schema))
-    return lambda: _explained(run, explain)
-
-
-def _check_types(columns: Sequence[Column], schema: Any) -> None:
-    from dpsu.inputs.keyed import check_types
-
-    check_types(columns, schema)
+    return _as_text(schema), lambda: _explained(run, explain)
 
 
 def _quoted(columns: Sequence[str]) -> str:

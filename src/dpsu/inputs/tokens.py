@@ -8,7 +8,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, check_names, plain_name
 from dpsu.options import Typed, option
-from dpsu.text.spec import WORDS, Split, TextSpec, parse_lengths, tokenizer_name
+from dpsu.text.spec import WORDS, FunctionName, TextSpec, parse_lengths, tokenizer_name
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,14 @@ class Tokens(Typed):
             object.__setattr__(self, "tokenizer", WORDS)
         tokenizer_name(self.tokenizer)
 
+    def refuse_function_name(self) -> None:
+        """Refuse a tokenizer of which only the name is known."""
+        if isinstance(self.tokenizer, FunctionName):
+            raise ParameterError(
+                f"the tokenizer is the {self.tokenizer}, which a file does not hold; give it "
+                f"again, in Python: item=dpsu.Tokens({self.column!r}, tokenizer=...)"
+            )
+
     @property
     def columns(self) -> str:
         """The column that is read."""
@@ -80,12 +88,6 @@ class Tokens(Typed):
         """Length of the longest n-grams."""
         longest: int = self.ngrams[1]
         return longest
-
-    @property
-    def split(self) -> str | Split:
-        """The tokenizer itself."""
-        chosen: str | Split = self.tokenizer
-        return chosen
 
     @property
     def source(self) -> TextSpec:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from dpsu.contributions.id_types import ID_TYPES
 from dpsu.errors import ParameterError
-from dpsu.inputs.columns import Items, MissingColumnError, check_names, names_of
+from dpsu.inputs.columns import Items, MissingColumnError, check_names, names_of, reworded
 from dpsu.options import did_you_mean, option
 
 Chains = tuple[tuple[str, ...], ...]
@@ -110,26 +110,19 @@ def chain_name(chain: Sequence[str]) -> str:
     return " > ".join(chain)
 
 
-@contextmanager
-def naming_columns(item: object) -> Iterator[None]:
+def naming_columns(item: object) -> AbstractContextManager[None]:
     """Say in errors that `columns` or `levels` name what is missing, if values are the items."""
-    try:
-        yield
-    except ParameterError as error:
+
+    def rename(error: ParameterError) -> ParameterError:
         if not isinstance(item, Values) or "item" not in error.options:
-            raise
-        renamed = _renamed(error)
-    else:
-        return
-    raise renamed
+            return error
+        if isinstance(error, MissingColumnError):
+            return error.named_by("columns")
+        options = {name: value for name, value in error.options.items() if name != "item"}
+        message = error.message.replace("{item}", "{columns}")
+        return ParameterError(message, error.flags, **options, columns=...)
 
-
-def _renamed(error: ParameterError) -> ParameterError:
-    if isinstance(error, MissingColumnError):
-        return error.named_by("columns")
-    options = {name: value for name, value in error.options.items() if name != "item"}
-    message = error.message.replace("{item}", "{columns}")
-    return ParameterError(message, error.flags, **options, columns=...)
+    return reworded(rename)
 
 
 def _columns(given: Any) -> str | tuple[str, ...]:

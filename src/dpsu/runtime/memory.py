@@ -14,7 +14,6 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.errors import NO_MEMORY, ParameterError, ResourceError, is_memory_error
+from dpsu.errors import ParameterError, ResourceError, unless_short
 
 # The share of the available memory that rows may take when a release starts. The rest is for what
 # is being read, for the distinct ids and for other processes.
@@ -67,7 +66,7 @@ class Memory:
                 return self._on_disk(size, n_bytes, dtype)
             self._held += n_bytes
         # Not from the heap, which does not return memory that is freed piece by piece.
-        array = np.frombuffer(_mapped(lambda: _anonymous(n_bytes)), dtype, size)
+        array = np.frombuffer(unless_short(lambda: _anonymous(n_bytes)), dtype, size)
         weakref.finalize(array, self._free, n_bytes)
         return array
 
@@ -107,16 +106,7 @@ def _nameless(n_bytes: int) -> mmap.mmap:
                 f"the rows do not fit in memory, and the disk in {tempfile.gettempdir()!r} has no "
                 f"room for {_shown(n_bytes)}; set TMPDIR to a larger disk"
             ) from None
-        return _mapped(lambda: mmap.mmap(file.fileno(), n_bytes))
-
-
-def _mapped(take: Callable[[], mmap.mmap]) -> mmap.mmap:
-    try:
-        return take()
-    except OSError as error:
-        if not is_memory_error(error):
-            raise
-        raise ResourceError(NO_MEMORY) from None
+        return unless_short(lambda: mmap.mmap(file.fileno(), n_bytes))
 
 
 def refuse_beyond_memory(n_bytes: int, what: str) -> None:

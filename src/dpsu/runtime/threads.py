@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.errors import NO_MEMORY, ResourceError, is_memory_error
+from dpsu.errors import unless_short
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -47,7 +47,7 @@ class _Helpers:
 
     def begin(self, work: Callable[[], None]) -> Future[None]:
         """Let a helper begin with some work."""
-        return _begun(partial(self._pool.submit, work))
+        return unless_short(partial(self._pool.submit, work))
 
 
 _helpers = _Helpers()
@@ -119,23 +119,13 @@ def _in_ranges(work: Callable[[int, int], object], bounds: list[int]) -> None:
     side_by_side(lambda k: work(bounds[k], bounds[k + 1]), len(bounds) - 1)
 
 
-def _begun(begin: Callable[[], Made]) -> Made:
-    """Call `begin`, which starts threads; if none can start for want of memory, say so."""
-    try:
-        return begin()
-    except RuntimeError as error:
-        if not is_memory_error(error):
-            raise
-        raise ResourceError(NO_MEMORY) from None
-
-
 def in_order_ahead(work: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
     """Results of `work`, in order; workers run at most a few results ahead of the caller."""
     with ThreadPoolExecutor(WORKERS) as pool:
         ahead: deque[Future[Made]] = deque()
         try:
             for one in given:
-                ahead.append(_begun(partial(pool.submit, work, one)))
+                ahead.append(unless_short(partial(pool.submit, work, one)))
                 if len(ahead) > WORKERS:
                     yield ahead.popleft().result()
             while ahead:

@@ -92,21 +92,28 @@ def leftovers(path: Path) -> list[Path]:
 
 def _abandoned(partial: Path) -> bool:
     """Whether nobody holds the lock of a temporary file; False if that is not known."""
+    with contextlib.suppress(OSError):
+        found = partial.lstat()
+        # A writer locks before it writes, so what is still empty may be about to be locked.
+        return stat.S_ISREG(found.st_mode) and found.st_size > 0 and _locked(partial) is False
+    return False
+
+
+def _locked(path: Path) -> bool | None:
+    """Whether a process that lives holds the lock of a file; None if that is not known."""
     try:
         import fcntl
 
-        descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (ImportError, OSError):
-        return False
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        found = os.fstat(descriptor)
-    except OSError:
-        return False
+    except OSError as error:
+        return True if isinstance(error, BlockingIOError) else None
     finally:
         os.close(descriptor)
-    # A writer locks before it writes, so what is still empty may be about to be locked.
-    return stat.S_ISREG(found.st_mode) and found.st_size > 0
+    return False
 
 
 class PendingFile:
@@ -232,21 +239,7 @@ def sync_folder(folder: Path) -> None:
 
 def claimed_by_somebody(path: Path) -> bool:
     """Whether a process that lives made this file by :func:`claim`; False if that is not known."""
-    try:
-        import fcntl
-
-        descriptor = os.open(path, os.O_RDONLY)
-    except (ImportError, OSError):
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False
+    return _locked(path) is True
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -27,16 +27,10 @@ Column = list[Any]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Distinct words, the most frequent first, and their counts.
+    """Distinct words, the most frequent first, none of them empty, and their counts.
 
-    Attributes
-    ----------
-    words : tuple of str
-        Without the empty word.
-    counts : tuple of int
-        At least 1: noise may push the count of a rare word to zero or below, yet it was released.
-    counted : bool
-        Whether counts were released; otherwise all of them are 1.
+    Counts are at least 1: noise may push that of a rare word below, yet it was released. They are
+    all 1 if none were released, which `counted` says.
     """
 
     words: tuple[str, ...]
@@ -48,33 +42,10 @@ class Vocabulary:
 
 
 def read_vocabulary(source: Any) -> Vocabulary:
-    r"""Read words from a release, its file, a mapping word -> count, or an iterable of words.
+    """Read words from a release, its file, a mapping word -> count, or an iterable of words.
 
-    Parameters
-    ----------
-    source : Release, path, mapping, Vocabulary or iterable
-        A path names a .txt, .csv, .parquet or .json file written by ``Release.write`` or
-        ``dpsu release --output``.
-
-    Returns
-    -------
-    Vocabulary
-
-    Privacy
-    -------
-    Costs nothing: what is computed from a release without looking at the data again is as private
-    as the release. That holds for released values only, so never pass
-    words of the confidential data.
-
-    Cost
-    ----
-    Linear in the words; all of them are in memory.
-
-    Examples
-    --------
-    >>> from dpsu.vocabulary.words import read_vocabulary
-    >>> read_vocabulary({"milk": 12, "bread": 40, "rye": -2})
-    Vocabulary(words=('bread', 'milk', 'rye'), counts=(40, 12, 1), counted=True)
+    Released values only, never words of the confidential data: what is computed from a release
+    without looking at the data again costs nothing.
     """
     if isinstance(source, Vocabulary):
         return source

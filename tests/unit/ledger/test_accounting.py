@@ -292,24 +292,6 @@ def _largest_squared() -> float:
     return float(brentq(lambda m: float(_stick(EPSILON, math.sqrt(m))) - DELTA, 1e-3, 9.0))
 
 
-@every("first", [0.05, 0.2, 0.4])
-@every("bound", [-1.0, 0.0, 0.5, 1.5])
-def test_gaussian_prices_may_be_chosen_on_the_way_up_to_a_fixed_sum(
-    first: float, bound: float
-) -> None:
-    rest = math.sqrt(_largest_squared() - first)
-
-    def then(losses: Any) -> Any:
-        # Whoever sees that much was lost already goes for the rest, and stops otherwise.
-        return np.where(
-            losses > bound, _stick(EPSILON - losses, rest), _stick(EPSILON - losses, 0.0)
-        )
-
-    assert _chosen(first, then) <= DELTA * (1 + 1e-6)
-    always = _chosen(first, lambda losses: _stick(EPSILON - losses, rest))
-    assert always == pytest.approx(DELTA, rel=1e-4)
-
-
 def test_the_promise_is_needed_and_three_times_delta_do_without_it() -> None:
     """Spend on noise where much was lost, and on novel items elsewhere: beyond delta, below 3."""
     first, largest = 0.2, _largest_squared() * (1 - 1e-9)

@@ -29,6 +29,7 @@ from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, says, table
 from tests.support import flat
 from tests.support.cases import every
+from tests.support.examples import python, shell
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +41,12 @@ RUN = "5e" * 16
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.db")
+
+
+def execute(path: Path, *statements: str) -> list[Any]:
+    """What SQLite does with a file, whatever it is for; the rows of the last statement."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return [connection.execute(statement).fetchall() for statement in statements][-1]
 
 
 def charge(ledger: Ledger, times: int = 1, **options: Any) -> None:
@@ -197,9 +204,7 @@ def test_what_is_not_a_ledger(tmp_path: Path) -> None:
     with pytest.raises(dpsu.LedgerError, match="not a ledger"):
         charge(Ledger(tmp_path / "text"))
     assert (tmp_path / "text").read_bytes() == b"user,item\n" * 999
-    with sqlite3.connect(tmp_path / "other.db") as connection:
-        connection.execute("create table t (n int)")
-    connection.close()
+    execute(tmp_path / "other.db", "create table t (n int)")
     with pytest.raises(dpsu.LedgerError, match="not a ledger of dpsu"):
         charge(Ledger(tmp_path / "other.db"))
     with pytest.raises(dpsu.LedgerError, match="there is no ledger"):
@@ -220,10 +225,8 @@ def test_nothing_on_record_can_be_taken_back(tmp_path: Path, statement: str) -> 
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger)
     before = ledger.head
-    connection = sqlite3.connect(ledger.path)
     with pytest.raises(sqlite3.IntegrityError, match="are kept"):
-        connection.execute(statement)
-    connection.close()
+        execute(ledger.path, statement)
     assert ledger.head == before
 
 
@@ -364,22 +367,14 @@ def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:
 
 def edit(path: Path, *statements: str) -> None:
     """Do to a ledger what its triggers do not allow, and put them back."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    triggers = connection.execute("select name, sql from sqlite_master where type = 'trigger'")
-    for name, _ in (kept := triggers.fetchall()):
-        connection.execute(f"drop trigger {name}")
-    for statement in statements:
-        connection.execute(statement)
-    for _, made in kept:
-        connection.execute(made)
-    connection.close()
+    triggers = execute(path, "select name, sql from sqlite_master where type = 'trigger'")
+    dropped = [f"drop trigger {name}" for name, _ in triggers]
+    execute(path, *dropped, *statements, *(made for _, made in triggers))
 
 
 def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
     """Change what entries say, and make their hashes fit, as whoever holds the file could."""
-    connection = sqlite3.connect(path)
-    contents = connection.execute("select content from entries order by number").fetchall()
-    connection.close()
+    contents = execute(path, "select content from entries order by number")
     entries = [json.loads(content) for (content,) in contents]
     change(entries)
     statements, head = ["delete from entries"], ""
@@ -514,38 +509,32 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
 
 
 @every(
-    ("statements", "words"),
+    ("statement", "words"),
     [
-        (["drop table entries"], "changed, removed or added 'entries'"),
-        (["drop trigger entries_stay"], "changed, removed or added 'entries_stay'"),
-        (["alter table entries drop column hash"], "'entries'"),
-        (["alter table entries add column note text"], "changed, removed or added 'entries'"),
-        (["create trigger t after insert on entries begin delete from entries; end"], "added 't'"),
-        (["create table notes (n int)"], "added 'notes'"),
-        (["pragma user_version = 2"], "has format 2, and this dpsu knows 3; see with the dpsu"),
-        (["pragma user_version = 4"], "has format 4, and this dpsu knows 3"),
-        (["pragma application_id = 1"], "is not a ledger of dpsu"),
+        ("drop table entries", "changed, removed or added 'entries'"),
+        ("drop trigger entries_stay", "changed, removed or added 'entries_stay'"),
+        ("alter table entries drop column hash", "'entries'"),
+        ("alter table entries add column note text", "changed, removed or added 'entries'"),
+        ("create trigger t after insert on entries begin delete from entries; end", "added 't'"),
+        ("create table notes (n int)", "added 'notes'"),
+        ("pragma user_version = 2", "has format 2, and this dpsu knows 3; see with the dpsu"),
+        ("pragma user_version = 4", "has format 4, and this dpsu knows 3"),
+        ("pragma application_id = 1", "is not a ledger of dpsu"),
     ],
 )
 def test_tables_that_are_not_those_of_a_ledger(
-    tmp_path: Path, run: Run, statements: list[str], words: str
+    tmp_path: Path, run: Run, statement: str, words: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger)
-    connection = sqlite3.connect(ledger.path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
+    execute(ledger.path, statement)
     refused(ledger, run, words)
 
 
 def test_housekeeping_of_sqlite_does_no_harm(ledger: Ledger) -> None:
     charge(ledger)
     before = ledger.head
-    connection = sqlite3.connect(ledger.path, isolation_level=None)
-    for statement in ("analyze", "vacuum", "pragma journal_mode = wal"):
-        connection.execute(statement)
-    connection.close()
+    execute(ledger.path, "analyze", "vacuum", "pragma journal_mode = wal")
     assert ledger.head == before
     charge(ledger)
     assert len(ledger.account("visits").releases) == 2
@@ -579,9 +568,7 @@ def test_missing_newest_entries_are_shown_by_a_head_kept_elsewhere(
 def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
     """The recipe of the guide, from outside: previous hash, number and content, a line each."""
     charge(ledger, **SURE)
-    connection = sqlite3.connect(ledger.path)
-    rows = list(connection.execute("select number, content, hash from entries order by number"))
-    connection.close()
+    rows = execute(ledger.path, "select number, content, hash from entries order by number")
     previous = ""
     for number, content, found in rows:
         previous = hashlib.sha256(f"{previous}\n{number}\n{content}".encode()).hexdigest()
@@ -826,34 +813,25 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
     script, several, once, elsewhere, check = blocks(guide, "sh")
 
-    def bash(typed: str) -> str:
-        done = subprocess.run(
-            ["bash", "-ec", typed.replace("dpsu ", f"{sys.executable} -m dpsu ")],
-            cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    bash(several)
+    shell(several, tmp_path)
     one = dpsu.Plan.read(tmp_path / "one-of-four.json")
     assert f"epsilon {one.privacy.epsilon:g}\nand delta 1.75e-6" in guide.read_text()
     assert one.privacy.delta == 1.75e-6
-    told = bash(script)
+    told = shell(script, tmp_path)
     (shown,) = blocks(guide, "text")
     # All of it but the times.
     for line in shown.splitlines()[-5:]:
         assert line in told
     (head,) = re.findall("[0-9a-f]{64}", told)
-    assert "unchanged; 0 came since" in bash(re.sub("[0-9a-f]{64}", head, check))
-    bash(once)
-    bash(once)
+    assert "unchanged; 0 came since" in shell(re.sub("[0-9a-f]{64}", head, check), tmp_path)
+    shell(once, tmp_path)
+    shell(once, tmp_path)
     assert len(Ledger(tmp_path / "ledger.db").account("visits").releases) == 3
     assert (tmp_path / "week-10.txt").read_text() == "bread\nmilk\n"
-    assert "elsewhere" in bash(elsewhere)
+    assert "elsewhere" in shell(elsewhere, tmp_path)
     (tmp_path / "ledger.db").unlink()
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks(guide, "python")
-    exec(compile(code, "ledger.md", "exec"), {})
+    python(blocks(guide, "python"), guide.name)
     assert (tmp_path / "items.txt").exists()
     assert [e.state for e in Ledger("ledger.db").account("visits").releases] == ["done"] * 2
 

@@ -73,14 +73,6 @@ def test_what_an_item_needs() -> None:
     assert capped.needed[0.9] is None
 
 
-def test_defaults_and_requirements_of_max_items() -> None:
-    assert dpsu.plan(epsilon=1, delta=1e-5).max_items is None
-    assert dpsu.plan(epsilon=1, delta=1e-5, mechanism="sieve").max_items == 300
-    assert dpsu.plan(epsilon=1, delta=1e-5, mechanism="count-gaussian").max_items == 100
-    for name in ("weighted-laplace", "policy-laplace", "greedy"):
-        assert dpsu.plan(epsilon=1, delta=1e-5, mechanism=name).max_items is None
-
-
 def test_greedy_is_votes_unless_a_fractional_cutoff_is_given() -> None:
     def curve(**options: Any) -> str:
         return flat.plan(epsilon=1, delta=1e-5, mechanism="greedy", **options).curve.kind

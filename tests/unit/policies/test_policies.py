@@ -59,7 +59,7 @@ def test_descents_and_greedy(
     for cutoff, times in itertools.product(cutoffs, passes):
         rng = np.random.default_rng([times, cutoff.numerator])
         policy = kind(int(cutoff * 2**bits), bits, times)
-        for _ in range(300):
+        for _ in range(100):
             users = random_users(rng, max_users=12)
             ours = scaled(policy_weights(policy, users, ITEMS), bits)
             expected = plain(users, cutoff, times)

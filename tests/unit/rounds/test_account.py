@@ -37,26 +37,6 @@ def sieve_of(plan: Plan) -> SieveRounds:
     return design_sieve(epsilon, delta, rounds=rounds, max_items=max_items, scout_items=scouted)[0]
 
 
-@every(
-    ("plan", "exponent", "crossing", "norms"),
-    [
-        (PLANS[0], 0.18317, 0.47211, (0.99371, 0.98929, 0.98278, 0.97454)),
-        (PLANS[1], 0.50661, 0.68774, (0.99444, 0.98789, 0.97280, 0.93655)),
-    ],
-)
-def test_constants_of_the_account(
-    plan: Plan, exponent: float, crossing: float, norms: tuple[float, ...]
-) -> None:
-    sieve = sieve_of(plan)
-    account = sieve.account
-    assert account.exponent == pytest.approx(exponent, abs=6e-6)
-    assert account.crossing / account.delta == pytest.approx(crossing, abs=6e-6)
-    assert account.scouting == 0.015 * account.delta
-    assert account.norm(1, sieve.sigma) == 1.0
-    found = [account.norm(size, sieve.sigma) for size in (10, 30, 100, 300)]
-    assert found == pytest.approx(norms, abs=6e-6)
-
-
 @every("plan", PLANS)
 def test_noise_and_crossings_of_every_class_stay_within_delta(plan: Plan) -> None:
     """In many digits, with the doubles that the kernel gets; a larger norm would be too much."""

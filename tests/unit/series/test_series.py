@@ -29,6 +29,7 @@ from dpsu.runtime.writing import claim
 from dpsu.series.state import DONE, RUNNING, UNFINISHED, State
 from tests.docs.test_docs import blocks
 from tests.support.cases import every
+from tests.support.examples import python, shell
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
@@ -458,27 +459,17 @@ def test_items_are_listed_in_the_order_of_their_values(
 def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = ROOT / "docs" / "guides" / "series.md"
     for name, items in (("january", ("bread",)), ("february", ("bread", "milk"))):
-        # Without secrets, as keys of other processes are new ones each time.
         rows = "".join(f"{user},{item}\n" for user in month() for item in items)
         (tmp_path / f"{name}.csv").write_text(f"user,item\n{rows}")
-    first, twice = (textwrap.dedent(block) for block in blocks(guide, "sh"))
-    told = [
-        subprocess.run(
-            ["bash", "-ec", typed.replace("dpsu ", f"{sys.executable} -m dpsu ")],
-            cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
-        )
-        for typed in (first, twice)
-    ]  # fmt: skip
-    assert [done.returncode for done in told] == [0, 0], told
+    for script in blocks(guide, "sh"):
+        shell(textwrap.dedent(script), tmp_path)
     assert (tmp_path / "all-so-far.txt").read_text() == "bread\nmilk\n"
     assert (tmp_path / "february.txt").read_text() == "milk\n"
     each = dpsu.Series(tmp_path / "visits.series").plan.privacy
     assert each == dpsu.Privacy(0.8869, 4.166e-7)
     assert all(part in guide.read_text() for part in ("epsilon 0.8869", "delta 4.166e-7"))
     monkeypatch.chdir(tmp_path)
-    space: dict[str, Any] = {}
-    (code,) = blocks(guide, "python")
-    exec(compile(code, "series.md", "exec"), space)
+    space = python(blocks(guide, "python"), guide.name)
     assert space["series"].items == ("bread", "milk")
     assert space["series"].left == 10
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,9 +128,7 @@ def test_huge_counts_are_scaled_and_every_word_is_fed(monkeypatch: pytest.Monkey
     assert fed == {"bread": 7500, "milk": 2500, "rye": 1}
     few = Counter({"bread": 30, "milk": 10})
     assert Counter(" ".join(training._repeated(few)).split()) == few
-
-
-def test_negative_counts_are_floored() -> None:
+    # Negative counts are floored.
     assert read_vocabulary({"rye": -40, "jam": 0, "oats": 1}).counts == (1, 1, 1)
     same = [train_tokenizer(words).to_str() for words in ({"rye": -4, "jam": 0}, ["jam", "rye"])]
     assert same[0] == same[1]
@@ -268,35 +265,6 @@ def test_without_the_library_the_error_says_what_to_install(
     assert (code, err) == (1, "dpsu: this needs tokenizers: pip install 'dpsu[tokenizers]'\n")
 
 
-def test_from_rows_to_a_tokenizer_in_the_shell(run: Run, tmp_path: Path) -> None:
-    users = 400
-    rows = [(u, w) for u in range(users) for w in (*ENGLISH[: 2 + u % 9], "don't", f"secret{u}")]
-    table = pa.table({"who": [u for u, _ in rows], "what": [w for _, w in rows]})
-    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
-    words = tmp_path / "words.parquet"
-    code, _, err = run(
-        "release", tmp_path / "rows.parquet", "--user", "who", "--item", "what", "--counts",
-        "--mechanism", "weighted-gaussian", "--epsilon", "3", "--delta", "1e-5",
-        "--insecure-seed", "1", "--output", words,
-    )  # fmt: skip
-    assert code == 0, err
-    vocabulary = read_vocabulary(words)
-    assert vocabulary.counted
-    assert {"bread", "don't"} <= set(vocabulary.words)
-    for model in MODELS:
-        output = tmp_path / f"{model}.json"
-        code, out, err = run(
-            "tokenizer", words, "--model", model, "--vocab-size", 400, "--output", output
-        )
-        assert (code, out) == (0, "")
-        assert f"{len(vocabulary)} words with counts made " in err
-        loaded = Tokenizer.from_file(str(output))
-        assert all(loaded.decode(loaded.encode(word).ids) == word for word in vocabulary.words)
-        assert "secret" not in output.read_text("utf-8")
-        trained = train_tokenizer(words, model=model, vocab_size=400)
-        assert json.loads(output.read_text("utf-8")) == json.loads(trained.to_str())
-
-
 USAGE = [
     (["--output", "t.json", "--vocab-size", "9"], "--vocab-size 9 is too small for these words"),
     (["--output", "t.json", "--vocab-size", "0"], "--vocab-size 0 is out of range"),
@@ -335,6 +303,15 @@ def test_the_command_tells_what_it_did(run: Run, tmp_path: Path) -> None:
     kept = Tokenizer.from_file(str(tmp_path / "t.json"))
     assert (kept.token_to_id("<a>"), kept.token_to_id("<b>")) == (0, 1)
     assert kept.encode("Bread").tokens == ["ĠBread"]
+    release, output = released(ENGLISH, list(range(20, 10, -1))), tmp_path / "t.json"
+    release.write(tmp_path / "words.parquet")
+    for model in MODELS:
+        options = ("--model", model, "--vocab-size", 400, "--output", output)
+        code, out, err = run("tokenizer", tmp_path / "words.parquet", *options)
+        assert (code, out) == (0, "")
+        assert "10 words with counts made " in err
+        trained = train_tokenizer(release, model=model, vocab_size=400)
+        assert json.loads(output.read_text("utf-8")) == json.loads(trained.to_str())
     (tmp_path / "words.parquet").write_bytes(b"no")
     code, _, err = run("tokenizer", tmp_path / "words.parquet", "--output", tmp_path / "t.json")
     assert (code, "cannot be read as a .parquet file" in err) == (1, True)

@@ -74,11 +74,7 @@ class Texts:
 
     def message(self, to: int) -> Message:
         """These texts for a partition of users."""
-        columns = {
-            "users": self.users, "owners": self.owners, "sizes": self.sizes, "posts": self.posts,
-            "tokens": self.tokens, "codes": self.codes,
-        }  # fmt: skip
-        return Message(to, ROWS, -1, pack(columns))
+        return Message(to, ROWS, -1, pack(vars(self)))
 
     @classmethod
     def arrived(cls, message: Message) -> Texts:

@@ -164,22 +164,17 @@ def chosen(query: AnyQuery) -> AnyQuery:
 def run(query: Query[Any]) -> pa.Array:
     """Released items, sorted, in the type of the private items."""
     if isinstance(query.job.plan.selection, NGramRounds):
-        return run_by_length(query, query.job.plan.selection)
+        # Each length is a query of its own.
+        texts = ClusterTexts(
+            query._lean, lambda weigh, flip: query.engine.collect(query.grams(weigh, flip))
+        )
+        return all_lengths(query.job.plan.selection.run(texts, query.job.key))
     job, table = query.job, query.engine.collect(query.items())
     type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
     if job.public is not None:
         found = pa.concat_arrays([found, job.public.as_type(found.type)])
     return found.take(pc.sort_indices(found))
-
-
-def run_by_length(query: Query[Any], rounds: NGramRounds) -> pa.Array:
-    """Released n-grams of all lengths, sorted; each length is a query of its own."""
-
-    def ask(weigh: WeighGrams, flip: FlipGrams) -> pa.Table:
-        return query.engine.collect(query.grams(weigh, flip))
-
-    return all_lengths(rounds.run(ClusterTexts(query._lean, ask), query.job.key))
 
 
 def count(query: Query[Any], released: pa.Array) -> pa.Array:

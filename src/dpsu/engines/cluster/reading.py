@@ -25,7 +25,7 @@ from dpsu.engines.cluster.texts import portable, without_function
 from dpsu.engines.cluster.values import Read
 from dpsu.errors import DataError
 from dpsu.inputs import frames
-from dpsu.inputs.keyed import Keyed, label
+from dpsu.inputs.keyed import Keyed, label, no_rows
 from dpsu.inputs.melted import Melted
 from dpsu.inputs.reading import to_read, wanted
 from dpsu.inputs.values import Chains, Values, naming_columns
@@ -127,7 +127,7 @@ class Reader:
         of_items = None if self.kinds else self._items[0].declared
         user = Column(self.names[0], "user", self._users[0].declared)
         item = Column(self.names[1], "item", of_items)
-        for batch in both.to_batches() or [_without_rows(both.schema)]:
+        for batch in both.to_batches() or [no_rows(both.schema)]:
             whose, what = map(_decoded, batch.columns)
             ids = [
                 user.canonical_ids(whose, keyed.tally.lose),
@@ -166,10 +166,6 @@ def _texts(cells: pa.Array) -> pa.Array:
 
 def _decoded(cells: pa.Array) -> pa.Array:
     return cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
-
-
-def _without_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, type_) for type_ in schema.types], schema=schema)
 
 
 def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsu.engines.cluster import engine
 from dpsu.engines.found import Found, Report
+from dpsu.errors import ParameterError
 from dpsu.inputs.also_public import refuse_same_files
+from dpsu.inputs.columns import ONE_PER_ENTRY
 from dpsu.options import whole_number
-from dpsu.plans.mechanisms import Choice
+from dpsu.plans.mechanisms import Auto, Choice
+from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
 
@@ -27,6 +30,26 @@ def checked_partitions(partitions: int | None) -> int | None:
     if partitions is None:
         return None
     return whole_number("partitions", partitions, 1, LARGEST_PARTITIONS)
+
+
+def refuse_what_clusters_cannot(plan: Plan, engine: str) -> None:
+    """Refuse what only one machine can do."""
+    if plan.user.names == (ONE_PER_ENTRY,):
+        raise ParameterError(
+            f"user={ONE_PER_ENTRY!r} is for one machine: {engine} may compute rows again, in "
+            "another order, so that they have no ids; give a column of users"
+        )
+    if isinstance(plan.mechanism, Auto) and plan.mechanism.among != PARALLEL:
+        raise ParameterError(
+            f"this plan may come to a mechanism that cannot run on {engine}; plan it with "
+            "mechanism=dpsu.Auto(among='parallel') (--among parallel)"
+        )
+    if not plan.mechanism.parallel:
+        raise ParameterError(
+            f"{plan.name} cannot run on {engine}: its users act one after the other, each "
+            "knowing what those before it gave; choose sieve, which releases most of the "
+            "mechanisms that run in parallel"
+        )
 
 
 class ClusterData(Protocol):

@@ -12,7 +12,6 @@ have the same (docs/proofs/bits.md), so items refuse users whose table is not th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +35,11 @@ def survey_messages(partition: int, partitions: int, sums: NDArray[np.int64]) ->
         yield Message(to, SURVEY, partition, sums.tobytes())
 
 
-@dataclass(repr=False)
 class Surveys:
     """The surveys among messages to partitions of users, and the conversation that knows them."""
 
-    conversation: Conversation
-    round_number: int
-    key: Key
-
-    def __post_init__(self) -> None:
+    def __init__(self, conversation: Conversation, round_number: int, key: Key) -> None:
+        self.conversation, self.round_number, self.key = conversation, round_number, key
         self._sums: dict[int, NDArray[np.int64]] = {}
         self._caps: dict[int, float] = {}
 

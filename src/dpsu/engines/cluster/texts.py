@@ -80,12 +80,9 @@ def sender(
 
 def portable(plan: Plan) -> Tokenizer | None:
     """The tokenizer of a plan for any machine: a file by its content, which the plan approved."""
+    if isinstance(plan.item, TextItems):
+        plan.item.refuse_function_name()
     named = plan.item.tokenizer
-    if isinstance(named, FunctionName):
-        raise ParameterError(
-            f"the tokenizer is the {named}, which a file does not hold; give it again: "
-            f"item=dpsu.Tokens({plan.item.columns!r}, tokenizer=...)"
-        )
     made: Tokenizer | None = named
     if isinstance(named, str) and is_file(named):
         made = content_of(named)

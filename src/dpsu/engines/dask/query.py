@@ -15,7 +15,7 @@ from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query
 from dpsu.engines.cluster.losses import report_notes
 from dpsu.engines.cluster.reading import Reader, query_of
-from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+from dpsu.engines.cluster.running import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.cluster.texts import portable
 from dpsu.engines.dask.engine import DaskEngine, Part, Parts, mapped, task

@@ -26,7 +26,7 @@ from dpsu.engines.cluster import engine as cluster
 from dpsu.engines.cluster.engine import Query, Step
 from dpsu.engines.cluster.losses import report_notes
 from dpsu.engines.cluster.reading import Reader, query_of
-from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
+from dpsu.engines.cluster.running import refuse_what_clusters_cannot
 from dpsu.engines.cluster.values import Read
 from dpsu.engines.spark import beforehand, census
 from dpsu.engines.spark.columns import arrow_type, column_named, key_of, with_lists_as_rows

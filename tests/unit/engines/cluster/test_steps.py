@@ -31,8 +31,8 @@ from dpsu.engines.cluster.messages import (
     sent,
     unpack,
 )
-from dpsu.engines.cluster.refusals import refuse_what_clusters_cannot
 from dpsu.engines.cluster.rounds import Answer, Ask, steps_of
+from dpsu.engines.cluster.running import refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import FAILED, Guarded, Job, SendRows, failure
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.inputs import public
