@@ -337,7 +337,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-def test_progress_may_be_a_function_true_false_or_none(
+def test_progress_may_be_a_function_true_or_false(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doing = {"forecast": "forecasting", "compare": "comparing", "audit": "auditing"}
@@ -345,7 +345,7 @@ def test_progress_may_be_a_function_true_false_or_none(
         told: list[tuple[Any, ...]] = []
         call(progress=lambda *parts, told=told: told.append(parts))
         assert told, name
-        for silent in (None, False, True):
+        for silent in (False, True):
             call(progress=silent)
         # Standard error is no terminal here, so that no bar would be seen.
         assert capsys.readouterr().err == "", name
