@@ -117,27 +117,20 @@ def test_files_that_cannot_be_written(result: dpsu.Release, tmp_path: Path) -> N
             result.write(tmp_path / "words.txt")
 
 
-def test_reports(result: dpsu.Release) -> None:
-    text = result.report()
-    assert f"{len(ODD)} items released" in text
-    assert "(2, 1e-13)-differential privacy" in text
-    facts = json.loads(result.report_json())
-    assert facts["released"] == len(ODD)
-    assert facts["private"] is True
-    assert dpsu.Plan.from_json(json.dumps(facts["plan"])) == result.plan
-
-
-def test_seeded_and_unproven_releases_are_marked() -> None:
+def test_reports_mark_what_has_no_guarantee(result: dpsu.Release) -> None:
     data = {u: ["a", "b"] for u in range(300)}
+    unproven = dpsu.Greedy(calibration="paper", allow_unproven=True)
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
         seeded = dpsu.release(data, epsilon=1, delta=1e-5, insecure_seed=1)
-    unproven = dpsu.release(
-        data, epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(calibration="paper", allow_unproven=True)
-    )
-    for marked in (seeded, unproven):
-        assert not marked.private
-        assert "NO GUARANTEE" in marked.report()
-        assert json.loads(marked.report_json())["private"] is False
+    without = seeded, dpsu.release(data, epsilon=1, delta=1e-5, mechanism=unproven)
+    for made in (result, *without):
+        facts = json.loads(made.report_json())
+        assert made.private == facts["private"] == (made is result)
+        assert ("NO GUARANTEE" in made.report()) == (made is not result)
+        assert facts["released"] == len(made)
+        assert f"{len(made)} items released" in made.report()
+        assert dpsu.Plan.from_json(json.dumps(facts["plan"])) == made.plan
+    assert "(2, 1e-13)-differential privacy" in result.report()
 
 
 def test_os_randomness_differs_and_seeds_repeat() -> None:

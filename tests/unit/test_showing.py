@@ -17,11 +17,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from tools.browser import MISSING, browser, there_is_a_browser
 
 import dpsu
+import dpsu.dask
 import dpsu.spark
 from dpsu.audits import Finding
 from dpsu.cli import main
@@ -33,6 +35,8 @@ from dpsu.showing.markup import escaped, short
 
 EVIL = "<script>document.title='no'</script><img src=x onerror=\"document.title='no'\">"
 RED = "#b3261e"
+VISITS = {f"person {n}": ["bread", "milk"] for n in range(40)}
+PLAN = dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve")
 TAGS = {
     "div", "p", "span", "strong", "table", "thead", "tbody", "tr", "th", "td", "details", "summary",
     "ul", "li",
@@ -76,14 +80,11 @@ def a_release(items: list[Any], counts: list[int] | None = None, **options: Any)
 
 
 def an_account(spent: int = 0, **changes: Any) -> Account:
-    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve")
+    time, cost = "2025-03-03T08:00:12+00:00", cost_of(PLAN)
     releases = tuple(
-        RecordedRelease(
-            number, "visits", "2025-03-03T08:00:12+00:00", "sieve", cost_of(plan), "done", "run",
-            None, None,
-        )
+        RecordedRelease(number, "visits", time, "sieve", cost, "done", "run", None, None)
         for number in range(2, 2 + spent)
-    )  # fmt: skip
+    )
     return replace(Account("visits", dpsu.Privacy(3.0, 1e-5), releases), **changes)
 
 
@@ -160,13 +161,9 @@ def test_a_plan_shows_its_guarantee_first_and_all_facts_of_its_text() -> None:
         assert_tame(plan._repr_html_())
 
 
-@pytest.fixture(scope="module")
-def poor() -> dpsu.Forecast:
+def test_a_forecast_shows_mechanisms_and_findings_the_worst_in_red() -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-6)
-    return dpsu.forecast(plan, users=9, items_per_user=3, mechanisms=["greedy"], progress=False)
-
-
-def test_a_forecast_shows_mechanisms_and_findings_the_worst_in_red(poor: dpsu.Forecast) -> None:
+    poor = dpsu.forecast(plan, users=9, items_per_user=3, mechanisms=["greedy"], progress=False)
     html = poor._repr_html_()
     text = "".join(parsed(html).text)
     assert_tame(html)
@@ -242,11 +239,8 @@ def test_what_is_left_is_neither_below_zero_nor_above_the_budget() -> None:
     assert ended.left.gaussian.epsilon == 0.0
     assert "no epsilon of 3" in str(ended)
     assert "none" in ended._repr_html_()
-
-
-def test_an_account_of_many_releases_shows_the_newest_ten() -> None:
-    html = an_account(12)._repr_html_()
-    text = "|".join(parsed(html).text)
+    # The newest ten of many releases are shown.
+    text = "|".join(parsed(an_account(12)._repr_html_()).text)
     assert "2 older releases" in text
     assert text.count("2025-03-03 08:00:12") == 10
     assert "|13|" in text
@@ -256,10 +250,7 @@ def test_earlier_budgets_are_shown_by_the_account_and_the_command(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = dpsu.Ledger(tmp_path / "ledger.db")
-    data = {f"person {n}": ["bread"] for n in range(5)}
-    dpsu.release(
-        data, epsilon=1, delta=1e-6, ledger=ledger.dataset("visits", budget=(3.14159, 1e-5))
-    )
+    dpsu.release(VISITS, PLAN, ledger=ledger.dataset("visits", budget=(3.14159, 1e-5)))
     ledger.set_budget("visits", (5, 1e-5))
     ledger.set_budget("visits", (4, 2e-5))
     account = ledger.account("visits")
@@ -332,8 +323,6 @@ class _Kept:
         self.shown.append((what, told, done, total))
 
 
-VISITS = {f"person {n}": ["bread", "milk"] for n in range(40)}
-PLAN = dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve")
 CALLS: dict[str, Callable[..., Any]] = {
     "release": partial(dpsu.release, VISITS, PLAN),
     "forecast": partial(dpsu.forecast, PLAN, users=50, items_per_user=3, mechanisms=[]),
@@ -348,7 +337,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-def test_progress_may_be_a_function_true_false_or_none(
+def test_progress_may_be_a_function_true_or_false(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doing = {"forecast": "forecasting", "compare": "comparing", "audit": "auditing"}
@@ -356,7 +345,7 @@ def test_progress_may_be_a_function_true_false_or_none(
         told: list[tuple[Any, ...]] = []
         call(progress=lambda *parts, told=told: told.append(parts))
         assert told, name
-        for silent in (None, False, True):
+        for silent in (False, True):
             call(progress=silent)
         # Standard error is no terminal here, so that no bar would be seen.
         assert capsys.readouterr().err == "", name
@@ -376,26 +365,20 @@ def test_progress_may_be_a_function_true_false_or_none(
             assert bar.shown[-1][2] == bar.shown[-1][3], name
 
 
-@pytest.mark.parametrize("counts", [False, True])
-def test_a_release_on_spark_tells_its_stages(counts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsu.contributions.codecs import PLAIN
-    from dpsu.engines.cluster import engine
-    from dpsu.engines.spark import query
-
-    found = pa.array(["bread"])
-    monkeypatch.setattr(query, "rows_of", lambda *_: None)
-    monkeypatch.setattr(query, "query", lambda *_, **__: types.SimpleNamespace(codec=PLAIN))
-    monkeypatch.setattr(query, "run", lambda _: found)
-    monkeypatch.setattr(engine, "count", lambda *_: pa.array([7]))
-    frame: Any = types.SimpleNamespace(sparkSession=None)
-    told: list[tuple[str, int]] = []
-    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="sieve", counts=counts)
-    made = dpsu.spark.release(frame, plan, progress=lambda *stage: told.append(stage))
-    stages = [("reading", 0), ("choosing items", 0), ("counting users", 0)]
-    assert told == stages[: 2 + counts]
-    assert made.released.to_dict() == {"bread": 7 if counts else None}
-    with pytest.raises(dpsu.ParameterError, match="progress='yes'"):
-        dpsu.spark.release(frame, epsilon=1, delta=1e-6, progress="yes")  # type: ignore[arg-type]
+def test_a_release_on_a_cluster_tells_its_stages() -> None:
+    frames = pytest.importorskip("dask.dataframe")
+    table = pd.DataFrame({"user": [*range(90)] * 2, "item": ["bread", "milk"] * 90})
+    stages = ["reading", "choosing items", "counting users"]
+    for counts in (False, True):
+        plan = dpsu.plan(epsilon=9, delta=0.1, mechanism="sieve", counts=counts)
+        told: list[tuple[str, int]] = []
+        frame = frames.from_pandas(table, npartitions=1)
+        dpsu.dask.release(frame, plan, progress=lambda *stage, told=told: told.append(stage))
+        assert [stage for stage, _ in told] == stages[: 2 + counts]
+        door: Any
+        for door in (dpsu.dask.release, dpsu.spark.release):
+            with pytest.raises(dpsu.ParameterError, match="progress='yes'"):
+                door(frame, plan, progress="yes")
 
 
 def test_a_bar_says_when_kernels_are_compiled() -> None:
@@ -405,7 +388,7 @@ def test_a_bar_says_when_kernels_are_compiled() -> None:
     assert bar.shown == [(showing.COMPILING, "", None, None)] * 2
 
 
-def test_a_bar_is_gone_when_a_release_fails() -> None:
+def test_a_bar_is_gone_when_a_release_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = []
 
     @contextmanager
@@ -415,10 +398,9 @@ def test_a_bar_is_gone_when_a_release_fails() -> None:
         finally:
             closed.append(True)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(showing, "visible_bar", bar)
-        with pytest.raises(dpsu.DataError):
-            dpsu.release([("u", 1.5)], epsilon=1, delta=1e-6, strict=True, progress=True)
+    monkeypatch.setattr(showing, "visible_bar", bar)
+    with pytest.raises(dpsu.DataError):
+        dpsu.release([("u", 1.5)], epsilon=1, delta=1e-6, strict=True, progress=True)
     assert closed == [True]
 
 

@@ -83,18 +83,17 @@ def test_every_mechanism(run: Run, data: Path) -> None:
 
 
 def test_output_and_report_files(run: Run, data: Path, tmp_path: Path) -> None:
+    given, report = ("release", data, *COLUMNS, *PRIVACY), tmp_path / "report.json"
     for name in ("items.txt", "items.csv", "items.parquet", "items.json"):
-        report = tmp_path / f"{name}.report.json"
-        code, out, _ = run(
-            "release", data, *COLUMNS, *PRIVACY, "--output", tmp_path / name, "--report", report
-        )
+        code, out, _ = run(*given, "--output", tmp_path / name, "--report", report)
         assert (code, out) == (0, "")
         facts = json.loads(report.read_text("utf-8"))
         assert facts["released"] == 3
         assert facts["plan"]["user"]["columns"] == "who"
+        report.unlink()
     assert json.loads((tmp_path / "items.json").read_text()) == ["item 1", "item 2", "item 3"]
     assert pa.parquet.read_table(tmp_path / "items.parquet").column_names == ["what"]
-    run("release", data, *COLUMNS, *PRIVACY, "--quiet", "--report", tmp_path / "words.txt")
+    run(*given, "--quiet", "--report", tmp_path / "words.txt")
     assert "items released" in (tmp_path / "words.txt").read_text("utf-8")
 
 
@@ -126,42 +125,31 @@ def test_plan_needs_no_data(run: Run) -> None:
     assert dpsu.Plan.from_json(out) == dpsu.plan(epsilon=2, delta=1e-13, mechanism="policy-laplace")
 
 
-def test_mechanisms_are_listed(run: Run) -> None:
+def test_mechanisms_are_listed_and_shown_at_work(run: Run) -> None:
     code, out, _ = run("mechanisms")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == list(MECHANISMS)
+    code, out, err = run("demo", "--users", "1000")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in (*OF_PAIRS, "not private"))
 
 
-def test_demo_shows_a_table(run: Run) -> None:
-    code, out, err = run("demo", "--users", "3000")
-    assert code == 0
-    for name in OF_PAIRS:
-        assert name in out
-    assert "not private" in out
-    assert err == ""
-
-
-def test_other_errors_exit_with_1(run: Run, data: Path, tmp_path: Path) -> None:
-    (tmp_path / "not.parquet").write_text("who,what\n")
-    code, out, err = run("release", tmp_path / "not.parquet", *COLUMNS, *PRIVACY)
-    assert (code, out) == (1, "")
-    assert "not a Parquet file" in err
-    # Found before the work: the data is not even looked at.
-    code, _, err = run(
-        "release", "nowhere.parquet", *COLUMNS, *PRIVACY, "--output", tmp_path / "no" / "x.txt"
-    )
-    assert code == 1
-    assert "there is no folder" in err
-
-
-def test_null_rows_are_told_or_refused(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(100)) + ",a\nu1,\n")
-    code, out, err = run("release", path, *PRIVACY)
+def test_other_errors_exit_with_1(run: Run, tmp_path: Path) -> None:
+    bad, nulls, lost = tmp_path / "not.parquet", tmp_path / "nulls.csv", tmp_path / "no" / "x.txt"
+    bad.write_text("who,what\n")
+    nulls.write_text("who,what\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(100)) + ",a\nu1,\n")
+    for typed, words in (
+        ((bad,), "not a Parquet file"),
+        # Found before the work: the data is not even looked at.
+        (("nowhere.parquet", "--output", lost), "there is no folder"),
+        ((nulls, "--strict"), "some rows have no 'who' or no 'what'"),
+    ):
+        code, out, err = run("release", *typed, *COLUMNS, *PRIVACY)
+        assert (code, out) == (1, ""), typed
+        assert words in err, typed
+    code, out, err = run("release", nulls, *COLUMNS, *PRIVACY)
     assert (code, out) == (0, "a\nb\n")
-    assert "warning: some rows have no 'user' or no 'item'" in err
-    code, out, err = run("release", path, *PRIVACY, "--strict")
-    assert (code, out) == (1, "")
+    assert "warning: some rows have no 'who' or no 'what'" in err
 
 
 def test_standard_input(data: Path) -> None:
