@@ -160,10 +160,11 @@ class Query:
                 last.callback(_close, reading)
                 # An empty table first, because a column without rows has a type, too.
                 yield lambda: pa.Table.from_batches([], reader.schema)
-                try:
+                with contextlib.suppress(DataError):
                     yield from tables_of(reader, BROKEN)
-                except DataError:
-                    raise self._failure() from None
+                    return
+                # Out of its context: what stands there may be read by others.
+                raise self._failure()
 
         return batches()
 

@@ -21,7 +21,7 @@ from dpsu.contributions.ids import Ids, canonical, integers, numbers, text_buffe
 from dpsu.contributions.pairs import Tally, report_lost
 from dpsu.engines.cluster.losses import Telling, without_user
 from dpsu.engines.cluster.messages import LOST, ROWS, Message, pack, sent, unpack
-from dpsu.engines.cluster.steps import ROWS_AT_ONCE, ROWS_IN_MESSAGE, Batches, Job, distinct
+from dpsu.engines.cluster.steps import ROWS_AT_ONCE, ROWS_IN_MESSAGE, Batches, Job, distinct, placed
 from dpsu.kernels.grams import BARRIER
 from dpsu.kernels.hashing import hash_strings
 from dpsu.plans.plan import Plan
@@ -160,9 +160,7 @@ class SendCorpus(Telling):
     def _by_partition(self, parts: list[Texts]) -> Iterator[Message]:
         users, _, texts = together(parts)
         partition = self.job.partition_of(users, "user")[texts.owners]
-        order = np.argsort(partition, kind="stable")
-        found, first = np.unique(partition[order], return_index=True)
-        for to, places in zip(found.tolist(), np.split(order, first)[1:], strict=True):
+        for to, places in placed(partition):
             yield texts.of(places).message(to)
 
 

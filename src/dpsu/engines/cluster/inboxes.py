@@ -6,7 +6,6 @@ hears the weights of all partitions of users, with a route that says which of it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,7 @@ from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids, numbers
 from dpsu.engines.cluster.conversations import Conversation, State
 from dpsu.engines.cluster.messages import Message, ids_of, unpack, writable
-from dpsu.engines.cluster.steps import Job
+from dpsu.engines.cluster.steps import Job, placed
 from dpsu.engines.local_rounds import LocalRounds
 
 
@@ -59,20 +58,13 @@ def told_users(inbox: Inbox, conversation: Conversation) -> Told:
     """Users as they were after the last round, and what their items replied."""
     own = unpack(inbox.own)
     home = writable(own["home"], np.int32)
-    replies, homes = np.empty(len(home), conversation.reply_type), dict(by_home(home))
+    replies, homes = np.empty(len(home), conversation.reply_type), dict(placed(home))
     refuse_gaps(homes, inbox.messages)
     for sender, places in homes.items():
         replies[places] = np.frombuffer(inbox.messages[sender].data, conversation.reply_type)
     held = _contributions(own, len(home))
     classes = writable(own["classes"], np.uint16) if "classes" in own else None
     return Told(ids_of(own["users"]), ids_of(own["items"]), home, held, classes, replies)
-
-
-def by_home(home: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Partitions of items, each with the places of its items in a partition of users, in order."""
-    order = np.argsort(home, kind="stable")
-    partitions, first = np.unique(home[order], return_index=True)
-    yield from zip(partitions.tolist(), np.split(order, first)[1:], strict=True)
 
 
 def _contributions(own: dict[str, pa.Array], n_items: int) -> Contributions:

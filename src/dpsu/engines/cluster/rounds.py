@@ -32,7 +32,6 @@ from dpsu.engines.cluster.inboxes import (
     Told,
     as_bytes,
     as_narrow,
-    by_home,
     from_narrow,
     named_items,
     past_items,
@@ -55,7 +54,7 @@ from dpsu.engines.cluster.messages import (
     sent,
     unpack,
 )
-from dpsu.engines.cluster.steps import Batches, Job, items_only, received_pairs
+from dpsu.engines.cluster.steps import Batches, Job, items_only, placed, received_pairs
 from dpsu.engines.cluster.surveys import Findings, Surveys, survey_messages, surveying
 from dpsu.engines.local_rounds import LocalRounds
 from dpsu.kernels.rounds import mark_present
@@ -110,7 +109,7 @@ class Ask(InRound):
             mark_present(held.start, held.stop, held.items, present)
         kept = np.flatnonzero(present)
         names, home = items.take(kept), job.partition_of(items.take(kept), "item").astype(np.int32)
-        homes = dict(by_home(home))
+        homes = dict(placed(home))
         yield from surveys.tell(partition, homes)
         for to, places in homes.items():
             data = pack({"items": names.take(places).values, "weights": weights[kept][places]})
@@ -120,7 +119,7 @@ class Ask(InRound):
     def _go_on(self, partition: int, inbox: Inbox, surveys: Surveys) -> Iterator[Message]:
         told = told_users(inbox, self.conversation)
         users, items, home = told.users, told.items, told.home
-        engine, homes = told.engine(self.job), dict(by_home(home))
+        engine, homes = told.engine(self.job), dict(placed(home))
         conversation = surveys.conversation_of(partition)
         weights, present = conversation.ask(self.round_number, engine, told.replies)
         yield from surveys.tell(partition, homes)

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -223,6 +224,13 @@ def _runs(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
     """The distinct ones of sorted numbers, and how often each occurs."""
     first = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
     return values[first], np.diff(first, append=len(values))
+
+
+def placed(to: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Partitions, each with the places of what goes to it, in order."""
+    order = np.argsort(to, kind="stable")
+    partitions, first = np.unique(to[order], return_index=True)
+    yield from zip(partitions.tolist(), np.split(order, first)[1:], strict=True)
 
 
 def received_pairs(messages: Iterable[Message]) -> dict[int, Pairs]:

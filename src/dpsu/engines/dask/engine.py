@@ -19,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsu.contributions.ids import Ids, numbers
+from dpsu.contributions.ids import numbers
 from dpsu.engines.cluster.engine import Step
 from dpsu.engines.cluster.losses import notes_of
-from dpsu.engines.cluster.steps import Batches, failure
+from dpsu.engines.cluster.messages import ids_of
+from dpsu.engines.cluster.steps import Batches, failure, placed
 from dpsu.errors import DpsuError
 from dpsu.runtime import threads
 from dpsu.runtime.extras import load
@@ -132,10 +133,7 @@ def _split(places: Places, into: int, part: Part) -> list[Part]:
     """Rows by the task that they go to; all tasks get the notes and failures."""
     kept: list[list[pa.RecordBatch]] = [[] for _ in range(into)]
     for batch in part.batches:
-        to = places(batch)
-        order = np.argsort(to, kind="stable")
-        found, first = np.unique(to[order], return_index=True)
-        for place, rows in zip(found.tolist(), np.split(order, first)[1:], strict=True):
+        for place, rows in placed(places(batch)):
             kept[place].append(batch.take(pa.array(rows)))
     return [replace(part, batches=tuple(batches)) for batches in kept]
 
@@ -159,10 +157,9 @@ def _goes_to(messages: pa.RecordBatch) -> NDArray[np.int64]:
 def _hashed(salt: int, into: int, sums: pa.RecordBatch) -> NDArray[np.int64]:
     """The task that sums an item; that of rows without one is the first."""
     item = sums.column("item")
-    type_ = pa.int64() if pa.types.is_integer(item.type) else pa.large_string()
     named = item.is_valid().to_numpy(zero_copy_only=False)
     places = np.zeros(len(item), np.int64)
-    places[named] = Ids(item.drop_null().cast(type_)).hashes(salt) % np.uint64(into)
+    places[named] = ids_of(item.drop_null()).hashes(salt) % np.uint64(into)
     return places
 
 
