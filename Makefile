@@ -80,7 +80,7 @@ check: lint
 test: lint
 	$(BIN)/pytest -n 2 -m "not thorough" --durations=40
 
-# Whole products of options, pages, wheels and a soak of MINUTES, too.
+# Every test, also of all combinations of options, pages and wheels, and a soak of 20 minutes, or MINUTES.
 test-all: lint
 	$(BIN)/pytest -n 2 --durations=40
 	$(BIN)/python -m tools.soak --minutes $(or $(MINUTES),20)

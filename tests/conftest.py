@@ -1,4 +1,4 @@
-"""No test depends on luck, and Spark tests run where Java is and they are wanted.
+"""Keys of tests are the same in every run, and Spark tests run where Java is and they are wanted.
 
 All tests of a process share one Spark session, with an event log and a folder of its own.
 """

@@ -33,7 +33,7 @@ __all__ = [
     "whole_number",
 ]
 
-# An option of a mechanism, typed as a keyword of a release, is not to be taken for another one.
+# Strict, so that an option of a mechanism is not taken for a misspelled keyword of a release.
 KEYWORD_LIKENESS = 0.7
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -165,7 +165,7 @@ def options_of(kind: type) -> dict[str, Option]:
 
 
 def suggests_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Say of a keyword that a function does not have which one was meant."""
+    """Refuse an unknown keyword of a function, and suggest the nearest known one."""
     known = inspect.signature(function).parameters
 
     @wraps(function)
@@ -177,7 +177,7 @@ def suggests_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _refuse_unknown(call: str, typed: Iterable[str], known: Collection[str]) -> None:
-    """Python's own error, and the keyword that is near."""
+    """Raise Python's own error, with the nearest known keyword."""
     for name in typed:
         if name not in known:
             near = did_you_mean(name, known, KEYWORD_LIKENESS)

@@ -1,8 +1,7 @@
-"""Tasks fail, workers are killed, executors vanish: the release is the same, or there is none."""
+"""Tasks fail, workers are killed: the release is the same, or there is none."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture

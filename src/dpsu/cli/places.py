@@ -22,7 +22,7 @@ from dpsu.ledger.spending import Spending
 from dpsu.plans.prose import guarantee
 from dpsu.reports import summary
 from dpsu.results import Release
-from dpsu.runtime.writing import PendingFile, text_writer, what_is_no_file
+from dpsu.runtime.writing import PendingFile, text_writer, other_than_file
 
 Made = TypeVar("Made")
 
@@ -82,9 +82,9 @@ class Places:
             raise click.UsageError("--report must be a file; --verbose prints the report")
         if self.csv_safe and (output is None or output.suffix != ".csv"):
             raise click.UsageError("--csv-safe is for --output FILE.csv")
-        if output is not None and (what := what_is_no_file(output)) is not None:
+        if output is not None and (what := other_than_file(output)) is not None:
             raise OutputError(
-                f"cannot write {str(output)!r}: it is {what}; leave --output away to print to "
+                f"cannot write {str(output)!r}: it is {what}; leave out --output to print to "
                 "standard output, or name a file"
             )
         written = {"output": output, "report": self.report}

@@ -53,8 +53,8 @@ def check_writable(path: Path, suffixes: tuple[str, ...]) -> None:
         _forget(probe)
 
 
-def what_is_no_file(path: Path) -> str | None:
-    """What is at this path that no file may replace; None if it may be written."""
+def other_than_file(path: Path) -> str | None:
+    """What is at this path that a file must not replace, such as "a pipe"; None if it may."""
     found = _found(path)
     if found is None:
         return None
@@ -67,13 +67,13 @@ def what_is_no_file(path: Path) -> str | None:
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), found):
-                return "where this process prints"
+                return "the standard output or error of this process"
     return None
 
 
 def _target_of(path: Path) -> Path:
     """The file that is to be written, links followed; an error where there is something else."""
-    what = what_is_no_file(path)
+    what = other_than_file(path)
     if what is not None:
         raise OutputError(f"cannot write {str(path)!r}: it is {what}; name a file")
     return _followed(path)
@@ -141,7 +141,7 @@ class PendingFile:
             raise
 
     def place(self) -> None:
-        """Put it where it belongs; nobody ever sees half a file."""
+        """Rename it into place: readers see the old file or the new one, never half of one."""
         try:
             if os.name == "nt":
                 self._close()
@@ -156,7 +156,7 @@ class PendingFile:
         try:
             sync_folder(self._target.parent)
         except PermissionError:
-            # Who may write to a folder need not be allowed to read it.
+            # A folder may be writable but not readable.
             return
         except OSError as error:
             raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None

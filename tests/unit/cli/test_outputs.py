@@ -417,7 +417,7 @@ def test_importing_the_library_changes_no_signals() -> None:
 # Devices, pipes, links, modes and owners.
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_other_than_file_is_refused(tmp_path: Path) -> None:
     pipe, folder, link = tmp_path / "pipe.txt", tmp_path / "folder.txt", tmp_path / "stdout.txt"
     os.mkfifo(pipe)
     folder.mkdir()
@@ -447,10 +447,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert link.is_symlink()
 
 
-def test_what_is_no_file_is_refused_before_anything_is_charged(run: Run, case: Case) -> None:
+def test_other_than_file_is_refused_before_anything_is_charged(run: Run, case: Case) -> None:
     pipe, both = case.out / "items.txt", case.out / "both"
     os.mkfifo(pipe)
-    aside = "leave --output away to print to standard output, or name a file"
+    aside = "leave out --output to print to standard output, or name a file"
     for typed, words in (
         (("--output", pipe), f"cannot write '{pipe}': it is a pipe; {aside}"),
         (
@@ -463,7 +463,7 @@ def test_what_is_no_file_is_refused_before_anything_is_charged(run: Run, case: C
     with both.open("wb") as file:
         done = case.run("--report", both, stdout=file)
     assert done.returncode == 1
-    assert b"it is where this process prints; name a file" in done.stderr
+    assert b"it is the standard output or error of this process; name a file" in done.stderr
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert case.written() == ["both", "items.txt"]
     assert not case.book.exists()
