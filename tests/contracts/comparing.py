@@ -13,7 +13,7 @@ import dpsu
 import dpsu.spark
 
 Run = Callable[[pa.Table, dpsu.Plan], dpsu.Release]
-# Not told of on clusters wherever one machine does; `tests/spark/test_warnings.py` says where.
+# Not reported on clusters wherever one machine does; `tests/spark/test_warnings.py` says where.
 NOT_TOLD_OF = ("every row has its own", "some cells of 'tags' are missing")
 
 

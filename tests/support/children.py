@@ -6,6 +6,6 @@ import signal
 
 
 def hear_signals() -> None:
-    """For `preexec_fn`: whoever starts tests by nohup or in the background ignores some signals."""
+    """For `preexec_fn`: undo the ignored signals that nohup or a shell in the background hands on."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -22,7 +22,7 @@ from dpsu.ledger.spending import Spending
 from dpsu.plans.prose import guarantee
 from dpsu.reports import summary
 from dpsu.results import Release
-from dpsu.runtime.writing import PendingFile, text_writer, other_than_file
+from dpsu.runtime.writing import PendingFile, other_than_file, text_writer
 
 Made = TypeVar("Made")
 
