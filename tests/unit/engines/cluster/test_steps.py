@@ -313,16 +313,21 @@ def test_surveys_lead_every_partition_to_the_cap_of_one_machine() -> None:
     assert len(caps) > 1
 
 
-def test_a_lost_survey_is_noticed() -> None:
-    """A partition that misses one would make its users pay by another list of prices."""
+def first_steps() -> tuple[list[pa.RecordBatch], Any, Any]:
+    """What a survey of few users told, and the next two steps."""
     # A third of these users is too few for an estimate, and all of them hold one item each.
     table = pa.table({"user": list(range(14)), "item": [user % 3 for user in range(14)]})
-    job, cut = surveyed_job(2, table, 3), random.Random(1)
+    job = surveyed_job(2, table, 3)
     conversation = conversation_of(job.plan)
     assert conversation is not None
     survey, ask, answer = steps_of(job, job, conversation)[:3]
-    received = list(SendRows(job)(iter(table.to_batches())))
-    surveyed = list(arrived(survey(iter(received))))
+    return list(survey(SendRows(job)(iter(table.to_batches())))), ask, answer
+
+
+def test_a_lost_survey_is_noticed() -> None:
+    """A partition that misses one would make its users pay by another list of prices."""
+    batches, ask, answer = first_steps()
+    surveyed, cut = list(arrived(iter(batches))), random.Random(1)
     own = [m for m in surveyed if m.kind == SURVEY and m.to == 0]
     assert sorted(m.sender for m in own) == [0, 1, 2]
     whole = list(ask(iter(list(sent(surveyed)))))
@@ -336,13 +341,7 @@ def test_a_lost_survey_is_noticed() -> None:
 
 def test_machines_that_make_different_chances_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The items of one user must have one table: two that are private alone need not be together."""
-    table = pa.table({"user": list(range(14)), "item": [user % 3 for user in range(14)]})
-    job, cut = surveyed_job(2, table, 3), random.Random(1)
-    conversation = conversation_of(job.plan)
-    assert conversation is not None
-    survey, ask, answer = steps_of(job, job, conversation)[:3]
-    received = list(SendRows(job)(iter(table.to_batches())))
-    surveyed = list(survey(iter(received)))
+    (surveyed, ask, answer), cut = first_steps(), random.Random(1)
     here = clusters.shuffled(list(ask(iter(surveyed))), 1, cut)[0]
     made = BitsRounds.curve
 
