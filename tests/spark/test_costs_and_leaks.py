@@ -60,7 +60,7 @@ def explained(frame: DataFrame, mode: str = "simple") -> str:
 
 def query_of(rows: DataFrame, key: Key, mechanism: str, **options: Any) -> Query[DataFrame]:
     plan = flat.plan(epsilon=1, delta=1e-3, mechanism=mechanism, **options)
-    return engine.query(rows, plan, key, partitions=3)
+    return engine.SparkData(rows, partitions=3).query(plan, key)
 
 
 @pytest.mark.parametrize(("mechanism", "options", "turns"), TURNS, ids=str)
@@ -77,13 +77,13 @@ def test_two_shuffles_a_round(
 
 def test_an_estimate_is_a_job_of_one_shuffle(rows: DataFrame) -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism=dpsu.Auto(among="parallel"))
-    query = engine.query(rows, plan, Key.from_os(), partitions=3)
+    query = engine.SparkData(rows, partitions=3).query(plan, Key.from_os())
     assert explained(query.set_sizes()).count("Exchange ") == 1
 
 
 def test_counts_take_two_shuffles_more(rows: DataFrame) -> None:
     plan = dpsu.plan(epsilon=1, delta=1e-3, mechanism="sips", counts=True)
-    query = engine.query(rows, plan, Key.from_os(), partitions=3)
+    query = engine.SparkData(rows, partitions=3).query(plan, Key.from_os())
     told = explained(query.counts(pa.array(["a", "b"], pa.large_string())))
     # Group by user, group by item; the join with the released items broadcasts what is public.
     assert told.count("Exchange hashpartitioning") + told.count("Exchange shuffle") <= 3
@@ -121,7 +121,7 @@ def test_the_key_shows_nowhere(spark: SparkSession, spark_folder: Path, rows: Da
         frame = query.items()
         shown = "".join(explained(frame, mode) for mode in MODES).encode()
         assert b"dpsu_SendRows" in shown
-        engine.run(query)
+        engine.SparkData(rows).run(query)
         logs = written(
             spark_folder / "events", f"dpsu_{'FlipCoins' if not options else 'Answer_3'}"
         )

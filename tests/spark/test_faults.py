@@ -80,13 +80,13 @@ def test_a_job_that_dies_releases_nothing(
 ) -> None:
     """Its error is all there is, and the next run draws a key of its own."""
     keys: list[bytes] = []
-    wanted = engine.query
+    wanted = engine.SparkData.query
 
-    def noted(df: Any, plan: Any, key: Any, **options: Any) -> Any:
+    def noted(data: Any, plan: Any, key: Any) -> Any:
         keys.append(key.secret)
-        return wanted(df, plan, key, **options)
+        return wanted(data, plan, key)
 
-    monkeypatch.setattr(engine, "query", noted)
+    monkeypatch.setattr(engine.SparkData, "query", noted)
     df = spark.range(200).selectExpr("id % 100 as user", "id % 5 as item")
     dying = df.selectExpr("raise_error('died') as user", "item").selectExpr(
         "cast(user as bigint) as user", "item"

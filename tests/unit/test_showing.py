@@ -433,8 +433,9 @@ def test_a_release_on_spark_tells_its_stages(counts: bool, monkeypatch: pytest.M
 
     found = pa.array(["bread"])
     monkeypatch.setattr(query, "rows_of", lambda *_: None)
-    monkeypatch.setattr(query, "query", lambda *_, **__: types.SimpleNamespace(codec=PLAIN))
-    monkeypatch.setattr(query, "run", lambda _: found)
+    made_query = types.SimpleNamespace(codec=PLAIN)
+    monkeypatch.setattr(query.SparkData, "query", lambda *_: made_query)
+    monkeypatch.setattr(query.SparkData, "run", lambda *_: found)
     monkeypatch.setattr(engine, "count", lambda *_: pa.array([7]))
     frame: Any = types.SimpleNamespace(sparkSession=None)
     told: list[tuple[str, int]] = []
