@@ -27,7 +27,7 @@ import pyarrow as pa
 import dpsu
 from benchmarks.kept import keep
 from dpsu.contributions.interning import intern
-from dpsu.contributions.pairs import Pairs, rows_of
+from dpsu.contributions.pairs import Pairs, Rows
 from dpsu.engines import local
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.randomness.keys import Key
@@ -78,7 +78,7 @@ def made_up(
     user = np.repeat(np.arange(users), sizes)
     item = np.searchsorted(popularity, rng.random(len(user)))
     users_column, items_column = (pa.chunked_array([pa.array(column)]) for column in (user, item))
-    return intern(rows_of(users_column, items_column, None, ("user", "item", None)))
+    return intern(Rows([lambda: (users_column, items_column, None)], ("user", "item", None)))
 
 
 def all_cells(pairs: float) -> list[tuple[int, float, float, float]]:

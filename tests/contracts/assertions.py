@@ -275,7 +275,7 @@ def _said(arguments: list[str]) -> str:
 def check_shell(mechanism: Mechanism, folder: Path, expected: dpsu.Release) -> None:
     """`dpsu release` gives what Python gives, by flags and by a plan in a file."""
     plan = plan_of(mechanism)
-    path = inputs.csv_file(rows_of(mechanism), str(plan.item.columns), folder)
+    path = inputs.csv_file(data_of(mechanism), folder)
     flags = [*flags_of(mechanism), *_promised(BUDGET), "--insecure-seed", str(SEED)]
     lines = "".join(f"{item}\n" for item in expected.items)
     assert _said(["release", str(path), "--quiet", *flags]) == lines

@@ -1,17 +1,10 @@
-"""What comes of a column of each type in each library: the table of the guide on columns.
-
-python -m tests.contracts.column_types     print the table, with PostgreSQL and Spark if there
-
-"""
+"""What comes of a column of each type in each library: the table of the guide on columns."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import decimal
-import os
-import sys
-import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -215,24 +208,3 @@ def documented() -> dict[str, dict[str, str]]:
     return {
         each: {kind: cells[at] for kind, cells in rows.items()} for at, each in enumerate(LIBRARIES)
     }
-
-
-def main() -> None:
-    """Print the table."""
-    from pyspark.sql import SparkSession
-
-    found = {}
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = SparkSession.builder.master("local[1]").getOrCreate()
-    for name in LIBRARIES:
-        with tempfile.TemporaryDirectory() as folder:
-            found[name] = outcomes(name, Path(folder), session) or dict.fromkeys(TYPES, "?")
-    session.stop()
-    print(f"| Column of | {' | '.join(LIBRARIES)} |")
-    print(f"|---|{'---|' * len(LIBRARIES)}")
-    for kind in TYPES:
-        print(f"| {kind} | {' | '.join(found[name][kind] for name in LIBRARIES)} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import datetime
+import decimal
 import json
 import random
 from collections.abc import Callable
@@ -66,33 +69,77 @@ def table(rows: Rows, column: str = "item") -> pa.Table:
     return pa.table({"user": [user for user, _ in rows], column: [item for _, item in rows]})
 
 
-def _parquet(rows: Rows, column: str, folder: Path) -> Path:
+def parquet(table: pa.Table, folder: Path) -> Path:
     path = folder / "rows.parquet"
-    pyarrow.parquet.write_table(table(rows, column), path, row_group_size=50)
+    pyarrow.parquet.write_table(table, path, row_group_size=50)
     return path
 
 
-def csv_file(rows: Rows, column: str, folder: Path) -> Path:
-    """A CSV file; no item has a comma or a quote."""
+def csv_file(table: pa.Table, folder: Path) -> Path:
     path = folder / "rows.csv"
-    path.write_text(f"user,{column}\n" + "".join(f"{user},{item}\n" for user, item in rows))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([table.column_names, *map(dict.values, table.to_pylist())])
     return path
 
 
-def _json_lines(rows: Rows, column: str, folder: Path) -> Path:
+def json_lines(table: pa.Table, folder: Path) -> Path:
     path = folder / "rows.jsonl"
-    lines = [json.dumps({column: item, "other": None, "user": user}) for user, item in rows]
-    path.write_text("\n".join(lines))
+    lines = [json.dumps({"other": None, **row}, default=str) for row in table.to_pylist()]
+    path.write_text("\n".join(lines), encoding="utf-8")
     return path
 
 
-def _query(rows: Rows, column: str, folder: Path) -> dpsu.Query:
+def query(table: pa.Table, folder: Path) -> dpsu.Query:
     file = folder / "rows.duckdb"
-    there = table(rows, column)
     with duckdb.connect(file) as connection:
-        connection.register("there", there)
-        connection.execute("create table visits as select * from there")
-    return dpsu.Query(f"duckdb:{file}", f'select "user", {column} from visits')
+        connection.register("there", table)
+        connection.execute("create table rows as select * from there")
+    columns = ", ".join(f'"{name}"' for name in table.column_names)
+    return dpsu.Query(f"duckdb:{file}", f"select {columns} from rows")
+
+
+Form = Callable[[pa.Table, Path], Any]
+# Columns of which the library knows the types, and others.
+TYPED: dict[str, Form] = {
+    "Arrow": lambda table, folder: table,
+    "Arrow mapping": lambda table, folder: {name: table[name] for name in table.column_names},
+    "Parquet": parquet,
+    "pandas Arrow": lambda table, folder: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "Polars": lambda table, folder: pl.from_arrow(table),
+    "Polars, lazy": lambda table, folder: pl.DataFrame(table).lazy(),
+    "DuckDB relation": lambda table, folder: duckdb.from_arrow(table),
+    "DuckDB query": query,
+}
+UNTYPED: dict[str, Form] = {
+    "CSV": csv_file,
+    "JSON lines": json_lines,
+    "pandas objects": lambda table, folder: pd.DataFrame(table.to_pydict(), dtype=object),
+    "columns": lambda table, folder: table.to_pydict(),
+}
+
+
+def people() -> pa.Table:
+    """Columns of all types, with names that need care; some cells and some users are missing."""
+    rows, noon, day = range(600), datetime.datetime(2024, 2, 29, 12), datetime.timedelta(1)
+    return pa.table(
+        {
+            "id": pa.array([at // 2 if at % 50 else None for at in rows], pa.int32()),
+            "site": ["a\t" if at % 2 else "b\\" for at in rows],
+            "kind": pa.array([at % 3 if at % 7 else None for at in rows], pa.int8()),
+            "a.b `c`": ["e\u0301" if at % 3 else "\u00e9" for at in rows],
+            "user": [at % 2 == 0 for at in rows],
+            "born": [(noon + at % 3 * day).date() for at in rows],
+            "local": pa.array([noon] * len(rows), pa.timestamp("us")),
+            "instant": pa.array([noon] * len(rows), pa.timestamp("us", "UTC")),
+            "price": [decimal.Decimal(f"{at % 4}.50") for at in rows],
+            "part": [float("nan") if at % 5 == 0 else at % 4 / 2 for at in rows],
+            "number": [str(at % 3) if at % 4 else "x" for at in rows],
+            "raw": pa.array([b"\xff\x00" if at % 2 else b"" for at in rows], pa.binary()),
+            "tags": [["x", f"t{at % 5}", None] if at % 6 else None for at in rows],
+            "place": [{"name": "fr", "day": noon.date()} if at % 2 else None for at in rows],
+            "city": [f"c{at % 40}" if at % 9 else None for at in rows],
+        }
+    )
 
 
 INPUTS: dict[str, Callable[[Rows, str, Path], Any]] = {
@@ -100,15 +147,9 @@ INPUTS: dict[str, Callable[[Rows, str, Path], Any]] = {
     "tuples": lambda rows, column, folder: rows,
     "generator": lambda rows, column, folder: iter(rows),
     "pandas": lambda rows, column, folder: table(rows, column).to_pandas(),
-    "pandas objects": lambda rows, column, folder: pd.DataFrame(
-        {"user": [u for u, _ in rows], column: [i for _, i in rows]}, dtype=object
-    ),
-    "Polars": lambda rows, column, folder: pl.from_arrow(table(rows, column)),
-    "Polars, lazy": lambda rows, column, folder: pl.DataFrame(table(rows, column)).lazy(),
-    "Arrow": lambda rows, column, folder: table(rows, column),
-    "Parquet": _parquet,
-    "CSV": csv_file,
-    "JSON lines": _json_lines,
-    "DuckDB relation": lambda rows, column, folder: duckdb.from_arrow(table(rows, column)),
-    "DuckDB query": _query,
+} | {
+    name: lambda rows, column, folder, form=form: form(table(rows, column), folder)
+    for name, form in (TYPED | UNTYPED).items()
+    # A mapping may be one of users, too.
+    if name not in ("Arrow mapping", "columns")
 }

@@ -20,6 +20,6 @@ def test_columns_do_what_the_guide_says(library: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_columns_of_spark_do_what_the_guide_says(spark: Any, tmp_path: Path) -> None:
     assert column_types.outcomes("Spark", tmp_path, spark) == column_types.documented()["Spark"]

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import sqlite3
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
@@ -19,6 +13,7 @@ import pytest
 
 import dpsu
 from dpsu.plans.mechanisms import MECHANISMS
+from tests.contracts import inputs
 from tests.support.cases import every
 from tests.support.databases import OF_PAIRS
 
@@ -42,47 +37,9 @@ def table() -> pa.Table:
     return pa.table(dict(zip(NAMES, map(list, zip(*ROWS, strict=True)), strict=True)))
 
 
-def parquet(folder: Path) -> Path:
-    pyarrow.parquet.write_table(table(), folder / "people.parquet", row_group_size=70)
-    return folder / "people.parquet"
-
-
-def text_file(folder: Path) -> Path:
-    with (folder / "people.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([NAMES, *ROWS])
-    return folder / "people.csv"
-
-
-def json_lines(folder: Path) -> Path:
-    lines = [json.dumps(row) for row in table().to_pylist()]
-    (folder / "people.jsonl").write_text("\n".join(lines))
-    return folder / "people.jsonl"
-
-
-def query(folder: Path) -> dpsu.Query:
-    there = table()
-    with duckdb.connect(folder / "people.duckdb") as connection:
-        connection.register("there", there)
-        connection.execute("create table people as select * from there")
-    return dpsu.Query(f"duckdb:{folder / 'people.duckdb'}", "select * from people")
-
-
-TYPED: dict[str, Callable[[Path], Any]] = {
-    "Arrow": lambda folder: table(),
-    "Arrow mapping": lambda folder: {name: table()[name] for name in NAMES},
-    "Parquet": parquet,
-    "two files": lambda folder: [parquet(folder), parquet(folder)],
-    "pandas": lambda folder: table().to_pandas(),
-    "Polars": lambda folder: pl.from_arrow(table()),
-    "Polars, lazy": lambda folder: pl.DataFrame(table()).lazy(),
-    "DuckDB relation": lambda folder: duckdb.from_arrow(table()),
-    "DuckDB query": query,
-}
-UNTYPED: dict[str, Callable[[Path], Any]] = {
-    "CSV": text_file,
-    "JSON lines": json_lines,
-    "pandas objects": lambda folder: pd.DataFrame(table().to_pydict(), dtype=object),
-    "mapping of lists": lambda folder: table().to_pydict(),
+TYPED = inputs.TYPED | {
+    "pandas": lambda table, folder: table.to_pandas(),
+    "two files": lambda table, folder: [inputs.parquet(table, folder)] * 2,
 }
 
 
@@ -95,28 +52,21 @@ def _no_warnings() -> Any:
 
 @every("form", TYPED)
 def test_values_of_typed_columns_have_their_types(form: str, tmp_path: Path) -> None:
-    domains = dpsu.domains(TYPED[form](tmp_path), **NAMED, **SURE)
+    domains = dpsu.domains(TYPED[form](table(), tmp_path), **NAMED, **SURE)
     assert domains == {
         "sex": ("f", "m"), "size": (0, 1, 2), "job": ("smith",), "country": ("de", "fr"),
     }  # fmt: skip
     assert domains.levels == {("country", "size"): {"de": (0, 1, 2), "fr": (0, 1, 2)}}
 
 
-@every("form", UNTYPED)
+@every("form", inputs.UNTYPED)
 def test_values_without_types_are_texts_or_what_was_declared(form: str, tmp_path: Path) -> None:
-    data = UNTYPED[form](tmp_path)
+    data = inputs.UNTYPED[form](table(), tmp_path)
     assert dpsu.domains(data, **NAMED, **SURE)["size"] == ("0", "1", "2")
     domains = dpsu.domains(data, types={"size": "integer"}, **NAMED, **SURE)
     assert domains["size"] == (0, 1, 2)
     assert domains["job"] == ("smith",)
     assert domains.levels["country", "size"]["de"] == (0, 1, 2)
-
-
-def test_a_database_of_another_kind_is_read_by_its_frame(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "people.db") as connection:
-        table().to_pandas().to_sql("people", connection, index=False)
-        frame = pd.read_sql("select * from people", connection)
-    assert dpsu.domains(frame, **NAMED, **SURE)["size"] == (0, 1, 2)
 
 
 @every("name", OF_PAIRS)
@@ -154,7 +104,7 @@ def test_it_is_the_release_of_pairs_of_columns_and_values(name: str) -> None:
 
 @every("form", ["Arrow", "Parquet", "pandas", "Polars", "CSV", "DuckDB query"])
 def test_an_unknown_column_is_refused_before_it_is_charged(form: str, tmp_path: Path) -> None:
-    data = (TYPED | UNTYPED)[form](tmp_path)
+    data = (TYPED | inputs.UNTYPED)[form](table(), tmp_path)
     _refused(data, ["sex", "jop"], "there is no column 'jop'", tmp_path)
 
 

@@ -1,8 +1,8 @@
 """The contract of engines: every mechanism on every engine releases what one machine releases.
 
-For one key, sets, types and noisy counts are compared bit for bit, for one column of items, for keys
-of several columns, for values of many columns, and for texts; on Spark, all but single items by some
-of the mechanisms. A new engine is one line in `ENGINES` and one in `PRIMITIVES`.
+For one key, sets, types, noisy counts and warnings are compared bit for bit, for one column of
+items, for keys of several columns, for values of many columns, and for texts; on Spark by some of the
+mechanisms. A new engine is one line in `ENGINES` and one in `PRIMITIVES`.
 """
 
 from __future__ import annotations
@@ -11,32 +11,25 @@ import datetime
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import dpsu
 import dpsu.dask
-import dpsu.spark
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism
 from tests.contracts import assertions, engine_primitives, inputs
+from tests.contracts.comparing import Run, check_same, on_spark
 from tests.support import clusters
-
-Run = Callable[[pa.Table, dpsu.Plan], dpsu.Release]
+from tests.support.cases import every
+from tests.support.clusters import saved_tokenizer
 
 OFFERED: dict[str, type[Mechanism]] = {**MECHANISMS, dpsu.Auto.name: dpsu.Auto}
 PARALLEL = {name: assertions.small(kind) for name, kind in OFFERED.items() if kind.parallel}
 DAY = datetime.date(2024, 2, 29)
-
-
-def on_spark(request: pytest.FixtureRequest) -> Run:
-    session = request.getfixturevalue("spark")
-
-    def run(table: pa.Table, plan: dpsu.Plan) -> dpsu.Release:
-        return dpsu.spark.release(session.createDataFrame(table), plan, partitions=2).released
-
-    return run
 
 
 def on_dask(request: pytest.FixtureRequest) -> Run:
@@ -54,7 +47,7 @@ ENGINES: dict[str, Callable[[pytest.FixtureRequest], Run]] = {
     "local": lambda request: lambda table, plan: dpsu.release(table.slice(0), plan),
     "twin": lambda request: clusters.twin_release,
     "dask": on_dask,
-    "spark": on_spark,
+    "spark": lambda request: on_spark(request.getfixturevalue("spark")),
 }
 EACH_ENGINE = [
     pytest.param(name, marks=[pytest.mark.spark] if name == "spark" else []) for name in ENGINES
@@ -107,46 +100,81 @@ def texts(mechanism: Mechanism) -> tuple[pa.Table, dpsu.Plan]:
 KINDS: dict[str, Callable[[Mechanism], tuple[pa.Table, dpsu.Plan]]] = {
     "items": items, "keys": keys, "values": values, "texts": texts
 }  # fmt: skip
-# A release takes seconds on Spark: there, every mechanism releases items, and three of them each of
-# the others. The twin and Dask release keys by all of them; tests/spark/test_texts.py releases texts
-# by further ones.
+# A release takes seconds on Spark. `tests/spark/test_agreement.py` has all mechanisms.
 ENOUGH_ON_SPARK = {
-    "items": tuple(PARALLEL),
-    "keys": ("weighted-gaussian", "sips", "bits"),
-    "values": ("count-gaussian", "sieve", "auto"),
-    "texts": ("count-laplace", "sieve", "ngrams"),
+    "items": ("weighted-gaussian", "sieve", "bits"),
+    "keys": ("sips",),
+    "values": ("auto",),
+    "texts": ("ngrams",),
 }
-CASES = [
-    pytest.param(
-        kind, name, engine,
-        marks=[pytest.mark.spark] if engine == "spark" else [], id=f"{kind}-{name}-{engine}",
-    )
-    for engine in ENGINES
-    for name, mechanism in PARALLEL.items()
-    for kind in KINDS
-    # Some read texts alone.
-    if kind == "texts" or not mechanism.by_length
-    if engine != "spark" or name in ENOUGH_ON_SPARK[kind]
-]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "name", "engine"), CASES)
-@pytest.mark.filterwarnings("ignore:some cells of 'tags' are missing:dpsu.DataWarning")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", EACH_ENGINE)
 def test_every_engine_gives_the_same_release(
-    kind: str, name: str, engine: str, request: pytest.FixtureRequest
+    engine: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    table, plan = KINDS[kind](PARALLEL[name])
     run = ENGINES[engine](request)
-    here, there = dpsu.release(table, plan), run(table, plan)
-    assert here.items
-    assert there == here
-    assert there.values.type == here.values.type
-    assert there.values.equals(here.values)
-    assert there.plan.hash == here.plan.hash
-    if here.counts is not None:
-        assert there.counts is not None
-        assert there.counts.equals(here.counts)
-    assert plan.hash in there.report()
+    for name, mechanism in PARALLEL.items():
+        # Some read texts alone.
+        reads = kind == "texts" or not mechanism.by_length
+        if reads and (engine != "spark" or name in ENOUGH_ON_SPARK[kind]):
+            check_same(run, *KINDS[kind](mechanism))
+
+
+SEEDED: dict[str, Any] = {"epsilon": 4, "delta": 0.05, "insecure_seed": 3}
+KEYS: list[tuple[Any, Any]] = [
+    (["site", "id"], ["site", "born"]),
+    ("id", ["born", "user", "local", "instant", "price", "raw"]),
+    ("id", ["kind", "user"]),
+    ("id", ["user", "tags"]),
+    (["id", "born"], ["place", "site"]),
+    ("id", dpsu.Items("born", type="text")),
+    (dpsu.Users("id", type="text"), "kind"),
+]
+COLUMNS = ["kind", "a.b `c`", "user", "born", "local", "instant", "price", "part", "number", "raw"]
+WIDE = dpsu.Values(
+    [*COLUMNS, "tags"], levels=[["site", "city", "kind"], ["born", "tags"]],
+    types={"part": "integer", "number": "integer"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", EACH_ENGINE)
+def test_every_engine_reads_all_types(engine: str, request: pytest.FixtureRequest) -> None:
+    """Keys and values of columns of all types, with names that need care and cells that miss."""
+    run = ENGINES[engine](request)
+    plain: dict[str, Any] = SEEDED | {"mechanism": "weighted-gaussian", "counts": True}
+    for user, item in [*KEYS, ("id", WIDE), (["site", "id"], WIDE)]:
+        check_same(run, inputs.people(), dpsu.plan(user=user, item=item, **plain))
+
+
+# What makes tokens of texts, the lengths of n-grams, and a mechanism with further options.
+TOKENIZED: list[tuple[Any, Any, Any, dict[str, Any]]] = [
+    ("words", (1, 3), dpsu.WeightedGaussian(max_items=20), {}),
+    ("paper", 2, dpsu.Sieve(rounds=3), {}),
+    ("sentences", 1, dpsu.WeightedGaussian(max_items=20), {}),
+    ("lines", 1, dpsu.Bits(), {"public_items": ["And a line"]}),
+    ("regex:w[0-9]", (1, 2), dpsu.Sieve(rounds=3), {}),
+    ("tokenizer.json", (1, 2), dpsu.WeightedGaussian(), {"counts": True}),
+    (lambda text: text.title().split(), 2, dpsu.Sips(), {}),
+    (lambda text: [text[:1]], 1, dpsu.Auto(among="parallel", budget=0.5), {}),
+    ("words", 1, dpsu.NGrams(max_items=20, spurious=0.3), {}),
+    ("paper", 1, dpsu.NGrams(max_items=20, spurious=0.3), {}),
+]
+
+
+@pytest.mark.parametrize("engine", EACH_ENGINE)
+def test_every_engine_makes_the_same_tokens(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    run, rng = ENGINES[engine](request), np.random.default_rng(5)
+    for tokenizer, ngrams, mechanism, options in TOKENIZED:
+        given = (
+            saved_tokenizer(tmp_path / tokenizer) if tokenizer == "tokenizer.json" else tokenizer
+        )
+        item = dpsu.Tokens("body", tokenizer=given, ngrams=ngrams)
+        plan = dpsu.plan(item=item, mechanism=mechanism, **SEEDED, **options)
+        check_same(run, clusters.random_texts(rng), plan)
 
 
 def primitives_of_twin(request: pytest.FixtureRequest) -> tuple[Any, engine_primitives.Make]:
@@ -198,7 +226,7 @@ def sent_by_value() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("engine", [each for each in EACH_ENGINE if each.values[0] != "local"])
-@pytest.mark.parametrize("check", engine_primitives.CHECKS, ids=lambda check: check.__name__)
+@every("check", engine_primitives.CHECKS)
 def test_every_engine_keeps_the_contract_of_primitives(
     engine: str,
     check: Callable[[Any, engine_primitives.Make], None],

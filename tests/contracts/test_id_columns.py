@@ -104,7 +104,7 @@ def check_dropped(data: Any, expected: tuple[Any, ...] = EXPECTED, **options: An
 @every("cell", [*CELLS, *PYTHON_CELLS])
 def test_a_cell_of_another_kind_is_dropped(form: str, cell: str, tmp_path: Path) -> None:
     if form == "jsonl" and (cell in PYTHON_CELLS or cell in ("huge",)):
-        pytest.skip("JSON has no such cells")
+        return  # JSON has no such cells.
     value = (CELLS | PYTHON_CELLS)[cell]
     data = UNTYPED[form]([*GOOD, ("u0", value)], tmp_path)
     said = check_dropped(data, **named(form))
@@ -409,20 +409,14 @@ def failing_frames(folder: Path) -> dict[str, tuple[Any, str]]:
     }
 
 
-FAILING = [
-    "pandas", "pandas type", "polars", "polars type", "polars lazy", "polars plan", "duckdb",
-    "closed", "parquet twice", "parquet", "query", "query type", "series",
-]  # fmt: skip
-
-
-@every("name", FAILING)
-def test_schemas_are_refused_before_a_ledger_is_charged(name: str, tmp_path: Path) -> None:
-    data, words = failing_frames(tmp_path)[name]
+def test_schemas_are_refused_before_a_ledger_is_charged(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
-    with pytest.raises((dpsu.ParameterError, dpsu.DataError), match=words):
-        flat.release(data, ledger=ledger, dataset="d", budget=(2, 1e-4), **SURE)
-    # A charge would have made the file.
-    assert not ledger.exists()
+    charged: dict[str, Any] = {"ledger": ledger, "dataset": "d", "budget": (2, 1e-4)}
+    for name, (data, words) in failing_frames(tmp_path).items():
+        with pytest.raises((dpsu.ParameterError, dpsu.DataError), match=words):
+            flat.release(data, **charged, **SURE)
+        # A charge would have made the file.
+        assert not ledger.exists(), name
 
 
 def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import decimal
 import json
 import uuid
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
+from tests.contracts import inputs
 from tests.support.cases import every
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
@@ -41,47 +41,18 @@ def table() -> pa.Table:
     return pa.table(dict(zip(COLUMNS, map(list, zip(*ROWS, strict=True)), strict=True)))
 
 
-def parquet(folder: Path) -> Path:
-    pyarrow.parquet.write_table(table(), folder / "rows.parquet", row_group_size=100)
-    return folder / "rows.parquet"
-
-
-def text_file(folder: Path) -> Path:
-    path = folder / "rows.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([COLUMNS, *ROWS])
-    return path
-
-
-def json_lines(folder: Path) -> Path:
-    path = folder / "rows.jsonl"
-    lines = [json.dumps(dict(zip(COLUMNS, row, strict=True)), default=str) for row in ROWS]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
-
-
-def mapping(folder: Path) -> dict[Any, list[Any]]:
+def mapping() -> dict[Any, list[Any]]:
     held: dict[Any, list[Any]] = {}
     for site, visitor, country, day in ROWS:
         held.setdefault((site, visitor), []).append((country, day))
     return held
 
 
-TYPED: dict[str, Callable[[Path], Any]] = {
-    "parquet": parquet,
-    "arrow": lambda folder: table(),
-    "arrow mapping": lambda folder: {name: table()[name] for name in COLUMNS},
-    "polars": lambda folder: pl.from_arrow(table()),
-    "polars lazy": lambda folder: pl.LazyFrame(pl.from_arrow(table())),
-    "pandas arrow": lambda folder: table().to_pandas(types_mapper=pd.ArrowDtype),
-}
-UNTYPED: dict[str, Callable[[Path], Any]] = {
-    "csv": text_file,
-    "jsonl": json_lines,
-    "pandas objects": lambda folder: table().to_pandas(),
-    "mapping": mapping,
-    "pairs": lambda folder: [((row[0], row[1]), (row[2], row[3])) for row in ROWS],
-    "columns": lambda folder: table().to_pydict(),
+UNTYPED = inputs.UNTYPED | {
+    # Dates of pandas are Python objects.
+    "pandas": lambda table, folder: table.to_pandas(),
+    "mapping": lambda table, folder: mapping(),
+    "pairs": lambda table, folder: [((row[0], row[1]), (row[2], row[3])) for row in ROWS],
 }
 
 
@@ -92,9 +63,9 @@ def _no_warnings() -> Any:
         yield
 
 
-@every("form", TYPED)
+@every("form", inputs.TYPED)
 def test_keys_of_typed_columns_come_back_with_their_types(form: str, tmp_path: Path) -> None:
-    released = dpsu.release(TYPED[form](tmp_path), **KEYS, **SURE)
+    released = dpsu.release(inputs.TYPED[form](table(), tmp_path), **KEYS, **SURE)
     assert released.items == ITEMS
     assert released.to_arrow().schema.names == ["country", "day"]
     assert released.to_arrow().schema.types == [pa.large_string(), pa.date32()]
@@ -103,7 +74,7 @@ def test_keys_of_typed_columns_come_back_with_their_types(form: str, tmp_path: P
 
 @every("form", UNTYPED)
 def test_keys_without_types_are_texts(form: str, tmp_path: Path) -> None:
-    released = dpsu.release(UNTYPED[form](tmp_path), **KEYS, **SURE)
+    released = dpsu.release(UNTYPED[form](table(), tmp_path), **KEYS, **SURE)
     assert released.items == tuple((country, str(day)) for country, day in ITEMS)
 
 
@@ -125,7 +96,7 @@ def test_a_missing_cell_of_a_key_drops_its_row() -> None:
 
 
 def test_tuples_of_other_lengths_are_ignored_and_told() -> None:
-    data = mapping(Path()) | {("a", "x"): [("fr",), "fr", ("fr", DAY, 1)], "nobody": [("fr", DAY)]}
+    data = mapping() | {("a", "x"): [("fr",), "fr", ("fr", DAY, 1)], "nobody": [("fr", DAY)]}
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         assert len(dpsu.release(data, **KEYS, **SURE)) == 2
@@ -151,10 +122,13 @@ def test_several_columns_travel_in_a_plan(tmp_path: Path) -> None:
 def test_the_command_line_takes_several_columns(run: Run, tmp_path: Path) -> None:  # noqa: F811
     keys = ("--user", "site", "--user", "visitor", "--item", "country", "--item", "day")
     promise = ("--epsilon", "1", "--delta", "1e-6", "--quiet")
-    code, out, _ = run("release", parquet(tmp_path), *keys, *promise)
+    code, out, _ = run("release", inputs.parquet(table(), tmp_path), *keys, *promise)
     assert (code, out) == (0, "fr\\\\a\\t\t2024-02-29\nfr\\\\b\\t\t2023-12-31\n")
     file = tmp_path / "released.csv"
-    assert run("release", text_file(tmp_path), *keys, *promise, "--output", file)[0] == 0
+    assert (
+        run("release", inputs.csv_file(table(), tmp_path), *keys, *promise, "--output", file)[0]
+        == 0
+    )
     with file.open(newline="", encoding="utf-8") as opened:
         assert list(csv.reader(opened))[1:] == [[c, str(d)] for c, d in ITEMS]
     for typed, words in (
@@ -229,7 +203,7 @@ def test_a_column_of_any_type_is_items_and_users(kind: str, form: str, tmp_path:
     column = cells.take(rows)
     if form == "dictionary":
         if kind == "UUIDs":
-            pytest.skip("Arrow has no dictionaries of these")
+            return  # Arrow has no dictionaries of these.
         column = column.dictionary_encode()
     data: Any = pa.table({"user": [row // 2 for row in range(2 * USERS)], "item": column})
     if form == "parquet":

@@ -5,14 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import duckdb
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 from tools import pages, reference
 
@@ -84,6 +80,11 @@ def test_the_reference_lists_every_option_of_every_mechanism() -> None:
             assert option.help in page
 
 
+VISITS = "person,product\n" + "".join(
+    f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}")
+)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where examples run: they write files, and draw the same keys each time."""
@@ -100,14 +101,12 @@ def test_the_python_example_of_the_readme_runs(folder: Path) -> None:
 
 
 def test_the_shell_examples_of_the_readme_run(folder: Path) -> None:
-    rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
     (folder / "visits").mkdir()
-    (folder / "visits" / "1.csv.gz").write_bytes(gzip.compress(f"person,product\n{rows}".encode()))
+    (folder / "visits" / "1.csv.gz").write_bytes(gzip.compress(VISITS.encode()))
     (folder / "public_counts.csv").write_text("item,holders\nbread,9\n")
-    table = pyarrow.csv.read_csv(folder / "visits" / "1.csv.gz")
-    pyarrow.parquet.write_table(table, folder / "visits.parquet")
     with duckdb.connect(folder / "shop.db") as shop:
-        shop.execute("create table visits as from 'visits.parquet'")
+        shop.execute("create table visits as from 'visits/1.csv.gz'")
+        shop.execute("copy visits to 'visits.parquet'")
     posts = "".join(f'w{u},"So long, and thanks for the fish"\n' for u in range(300))
     (folder / "posts.csv").write_text(f"writer,body\n{posts}")
     script, texts = (b for b in blocks(ROOT / "README.md", "sh") if "dpsu release" in b)
@@ -126,8 +125,7 @@ def test_the_examples_of_the_front_page_run(folder: Path) -> None:
     assert set(result.items) == {"bread", "milk"}
     # The guide to Spark begins with the same lines, and its own test runs them.
     assert spark in blocks(ROOT / "docs" / "guides" / "spark.md", "python")[0]
-    rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk", f"secret {u}"))
-    (folder / "visits.csv").write_text(f"person,product\n{rows}")
+    (folder / "visits.csv").write_text(VISITS)
     (typed,) = blocks(front, "sh")
     shell(textwrap.dedent(typed), folder)
     assert set((folder / "items.txt").read_text().split()) == {"bread", "milk"}
@@ -144,29 +142,22 @@ def test_the_examples_of_guides_run(guide: Path, folder: Path) -> None:
         assert "weather" in (folder / "items.csv").read_text()
 
 
-def test_the_examples_of_the_guide_to_columns_run(
+def test_the_examples_of_guides_print_what_they_show(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    guide = ROOT / "docs" / "guides" / "columns.md"
-    shown = "\n".join(blocks(guide, "python"))
-    space = python([shown], "columns.md")
-    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", shown)
-    space["visits"].to_parquet(folder / "visits.parquet")
-    (typed,) = blocks(guide, "sh")
-    shell(typed, folder)
+    for name in ("columns", "domains"):
+        guide = ROOT / "docs" / "guides" / f"{name}.md"
+        shown = "\n".join(blocks(guide, "python"))
+        space = python([shown], guide.name)
+        assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", shown)
+        for made in folder.glob("*.json"):
+            made.unlink()
+        if name == "columns":
+            space["visits"].to_parquet(folder / "visits.parquet")
+        else:
+            space["people"].to_csv(folder / "people.csv", index=False)
+        shell("\n".join(blocks(guide, "sh")), folder)
     assert '"fr","bread"' in (folder / "released.csv").read_text().splitlines()
-
-
-def test_the_examples_of_the_guide_to_domains_run(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    guide = ROOT / "docs" / "guides" / "domains.md"
-    shown = "\n".join(blocks(guide, "python"))
-    space = python([shown], "domains.md")
-    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", shown)
-    (folder / "domain.json").unlink()
-    space["people"].to_csv(folder / "people.csv", index=False)
-    shell("\n".join(blocks(guide, "sh")), folder)
     assert json.loads((folder / "domain.json").read_text())["sex"] == ["female", "male"]
     assert "France" in json.loads((folder / "places.json").read_text())["country > city"]
 
@@ -188,20 +179,7 @@ def test_the_examples_of_the_guide_to_text_run(folder: Path) -> None:
         assert "thanks for all" in (folder / f"{name}.txt").read_text().splitlines()
 
 
-def test_links_in_the_readme_lead_somewhere() -> None:
-    for page in (ROOT / "README.md", ROOT / "SECURITY.md"):
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+def test_links_lead_somewhere() -> None:
+    for page in ("README.md", "SECURITY.md", "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8")):
             assert link.startswith("http") or (ROOT / link).exists(), link
-
-
-def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
-        cwd=ROOT, capture_output=True, check=False, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "proofs" / "greedy" / "index.html").exists()
-
-
-def test_the_version_has_its_changes() -> None:
-    assert f"## [{dpsu.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -34,14 +34,8 @@ def test_every_example_is_literally_in_what_runs() -> None:
         code = code.removeprefix("python\n")
         examples.remove(code)
         assert textwrap.indent(code, "    ") in script
+        assert script.count(tables.BEGIN) == script.count(tables.END) == 1, library
     assert examples == []
-
-
-def test_every_script_has_one_part_for_the_guide() -> None:
-    for part in (tables.BEGIN, tables.END):
-        for library in LIBRARIES:
-            script = (tables.SCRIPTS / f"{library.name}.py").read_text("utf-8")
-            assert script.count(part) == 1, part
 
 
 def test_keys_and_sums_share_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

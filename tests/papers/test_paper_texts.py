@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
-import re
-import subprocess
-import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from benchmarks import paper_files
 from benchmarks.paper_texts import LOADERS, count_holders
 
-import dpsu
 from dpsu.inputs.public import read_prior
 from tests.support.paper_files import REDDIT, REDDIT_ROWS, Rows, as_csv, load, zipped
 
@@ -41,18 +36,6 @@ def test_reddit_as_published_however_it_is_packed(tmp_path: Path) -> None:
     ):
         (tmp_path / file).write_bytes(content)
         assert load("reddit", tmp_path / file) == REDDIT_ROWS, (file, content)
-
-
-def test_line_breaks_in_texts_wherever_a_block_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [(f"user {n}", f'one, {n}\n\nnobody,{n}\n"end"') for n in range(50)]
-    path = tmp_path / "clean_askreddit.csv"
-    path.write_bytes(as_csv(["author", "clean_text"], [list(row) for row in rows]))
-    for block in (100, 101, 103, 107, 113):
-        in_small_blocks(monkeypatch, block)
-        assert len(list(LOADERS["reddit"].tables([path]))) > 10, block
-        assert load("reddit", path) == rows, block
 
 
 RAW = [
@@ -110,25 +93,63 @@ def test_no_row_of_a_user_depends_on_another_user(tmp_path: Path) -> None:
             assert given(name, gone) == left, (name, gone)
 
 
-TWITTER = ["tweet_id", "author_id", "inbound", "created_at", "text", "response_tweet_id", "in_response_to_tweet_id"]  # fmt: skip
+LONG = "virus\n" * 500_000
+TWEET = "@115712 Please send a Private Message,\nso we can help 😀"
+HEAD = "Message-ID: <1.JavaMail.evans@thyme>\nFrom: a@enron.com\nSubject: Re:\n\ta folded line\n"
+MIXED = 'Content-Type: multipart/mixed; boundary="x"\n\n--x\n\npart\n--x--\n'
+SONGS = [
+    ["Elijah Blake", "No, no\r\nI never", "Everyday"], ["Elijah Blake", "I never ever", "Live"],
+    ["NA", "ever", "The Otherside"], ["", "nobody sings", "Untitled"],
+]  # fmt: skip
+# Columns and rows of a file, and what is read of it: some columns are not looked at.
+FILES: dict[str, tuple[str, list[list[str]], Rows]] = {
+    # Companies, customers and repetitions.
+    "twitter": (
+        "tweet_id author_id inbound text",
+        [
+            ["1", "sprintcare", "False", TWEET], ["2", "115712", "True", "@sprintcare I did."],
+            ["3", "115712", "True", "@sprintcare I did."], ["4", "007", "True", "https://t.co/x"],
+            ["5", "7", "True", ""],
+        ],
+        [
+            ("sprintcare", TWEET), ("115712", "@sprintcare I did."),
+            ("115712", "@sprintcare I did."), ("007", "https://t.co/x"),
+        ],
+    ),
+    # Bodies, however long.
+    "covid": (
+        "doc_id title abstract text_body",
+        [["", "", "", ""], ["d1", "T", "A", "Body, with\n\nparagraphs"], ["d2", "T", "A", ""],
+         ["d3", "T", "", LONG]],
+        [("1", "Body, with\n\nparagraphs"), ("3", LONG)],
+    ),
+    "songs": ("artist seq song", SONGS, [(row[0], row[1]) for row in SONGS[:3]]),
+    # Bodies by mailbox.
+    "enron": (
+        "file message",
+        [
+            ["allen-p/_sent_mail/1.", f"{HEAD}\nHere is our forecast\n\n =20"],
+            ["allen-p/_sent_mail/2.", f"{HEAD}\n"], ["bass-e/inbox/3.", ""],
+            ["bass-e/inbox/sub/1.", f"{HEAD}\nSubject: not a header\n"], ["bass-e/inbox/2.", MIXED],
+        ],
+        [
+            ("allen-p", "Here is our forecast\n\n =20"), ("bass-e", "Subject: not a header\n"),
+            ("bass-e", "--x\n\npart\n--x--\n"),
+        ],
+    ),
+}  # fmt: skip
 
 
-def test_twitter_keeps_companies_customers_and_repetitions(tmp_path: Path) -> None:
-    day = "Tue Oct 31 22:10:47 +0000 2017"
-    rows = [
-        [1, "sprintcare", "False", day, "@115712 Please send a Private Message,\nso we can help 😀", "2", "3"],
-        [2, "115712", "True", day, "@sprintcare I did.", "", "1"],
-        [3, "115712", "True", day, "@sprintcare I did.", "1", "4"],
-        [4, "007", "True", day, "https://t.co/x", "1", "4"],
-        [5, "7", "True", day, "", "1", "4"],
-    ]  # fmt: skip
-    (tmp_path / "twcs.csv").write_bytes(as_csv(TWITTER, rows))
-    assert load("twitter", tmp_path / "twcs.csv") == [
-        ("sprintcare", "@115712 Please send a Private Message,\nso we can help 😀"),
-        ("115712", "@sprintcare I did."),
-        ("115712", "@sprintcare I did."),
-        ("007", "https://t.co/x"),
-    ]
+def written(name: str, folder: Path) -> Path:
+    header, rows, _ = FILES[name]
+    path = folder / LOADERS[name].files[0]
+    path.write_bytes(as_csv(header.split(), rows))
+    return path
+
+
+def test_texts_are_of_those_whom_the_papers_take_for_users(tmp_path: Path) -> None:
+    for name, (_, _, expected) in FILES.items():
+        assert load(name, written(name, tmp_path)) == expected, name
 
 
 def test_every_headline_is_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,56 +189,6 @@ def test_imdb_from_csv_and_from_the_folder_is_the_same(
     assert load("imdb", tmp_path / "aclImdb") == expected
 
 
-def test_covid_is_bodies_however_long(tmp_path: Path) -> None:
-    long = "virus\n" * 500_000
-    rows = [
-        [0, "", "", "", "", ""],
-        [1, "d1", "BIORXIV", "Title", "Abstract", "Body, with\n\nparagraphs"],
-        [2, "d2", "BIORXIV", "Title", "Abstract", ""],
-        [3, "d3", "BIORXIV", "Title", "", long],
-    ]
-    header = ["", "doc_id", "source", "title", "abstract", "text_body"]
-    (tmp_path / "covid.csv").write_bytes(as_csv(header, rows))
-    assert load("covid", tmp_path / "covid.csv") == [("1", "Body, with\n\nparagraphs"), ("3", long)]
-
-
-def songs(folder: Path) -> Path:
-    rows = [
-        [0, "Elijah Blake", "No, no\r\nI never", "Everyday", "0.626"],
-        [1, "Elijah Blake", "I never ever", "Live Till We Die", "0.63"],
-        [2, "NA", "ever", "The Otherside", "0.24"],
-        [3, "", "nobody sings", "Untitled", "0.5"],
-    ]
-    path = folder / "labeled_lyrics_cleaned.csv"
-    path.write_bytes(as_csv(["", "artist", "seq", "song", "label"], rows))
-    return path
-
-
-def test_songs_belong_to_artists(tmp_path: Path) -> None:
-    assert load("songs", songs(tmp_path)) == [
-        ("Elijah Blake", "No, no\r\nI never"),
-        ("Elijah Blake", "I never ever"),
-        ("NA", "ever"),
-    ]
-
-
-def test_wiki_from_a_converted_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_small_blocks(monkeypatch, 1 << 20)
-    abstracts = ["April is a month.", None, "", "Zürich\nis a city.", "Air is a gas."]
-    frame = pd.DataFrame({"title": list("abcde"), "abstract_original": abstracts})
-    frame.to_pickle(tmp_path / "wikipedia_abstracts.pkl")
-    with pytest.raises(dpsu.ParameterError, match="convert it") as error:
-        load("wiki", tmp_path / "wikipedia_abstracts.pkl")
-    # The fix that the error names is the fix.
-    command = str(error.value).split('python -c "')[1].removesuffix('"')
-    subprocess.run([sys.executable, "-c", command], cwd=tmp_path, check=True, timeout=120)
-    assert load("wiki", tmp_path / "wikipedia_abstracts.parquet") == [
-        ("0", "April is a month."),
-        ("3", "Zürich\nis a city."),
-        ("4", "Air is a gas."),
-    ]
-
-
 def test_wiki_from_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_small_blocks(monkeypatch, 1 << 20)
     docs = [
@@ -235,57 +206,13 @@ def test_wiki_from_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert load("wiki", path) == expected, suffix
 
 
-def test_enron_is_bodies_by_mailbox(tmp_path: Path) -> None:
-    head = (
-        "Message-ID: <1.JavaMail.evans@thyme>\nFrom: a@enron.com\nSubject: Re:\n\ta folded line\n"
-    )
-    mixed = 'Content-Type: multipart/mixed; boundary="x"\n\n--x\n\npart\n--x--\n'
-    rows = [
-        ["allen-p/_sent_mail/1.", head + "\nHere is our forecast\n\n =20"],
-        ["allen-p/_sent_mail/2.", head + "\n"],
-        ["bass-e/inbox/sub/1.", head + "\nSubject: not a header\n"],
-        ["bass-e/inbox/2.", mixed],
-        ["bass-e/inbox/3.", ""],
-    ]
-    (tmp_path / "emails.csv").write_bytes(as_csv(["file", "message"], rows, csv.QUOTE_ALL))
-    assert load("enron", tmp_path / "emails.csv") == [
-        ("allen-p", "Here is our forecast\n\n =20"),
-        ("bass-e", "Subject: not a header\n"),
-        ("bass-e", "--x\n\npart\n--x--\n"),
-    ]
-
-
 def test_holders_are_artists_not_songs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loader, expected = LOADERS["songs"], {"ever": 2, "I": 1, "No,": 1, "never": 1, "no": 1}
     for block in (110, 1 << 20):
         in_small_blocks(monkeypatch, block)
-        counted = count_holders(loader, loader.tables([songs(tmp_path)]), str.split)
+        counted = count_holders(loader, loader.tables([written("songs", tmp_path)]), str.split)
         found = list(zip(*counted.to_pydict().values(), strict=True))
         assert found == list(expected.items()), block
         prior = read_prior(counted)
         assert prior.items.to_pylist() == list(expected), block
         assert prior.numbers.tolist() == list(expected.values()), block
-
-
-def test_holders_are_documents_where_each_is_its_own(tmp_path: Path) -> None:
-    rows = [["a a b", "positive"], ["a", "negative"], ["", "negative"], ["b a", "negative"]]
-    (tmp_path / "IMDB Dataset.csv").write_bytes(as_csv(["review", "sentiment"], rows))
-    loader = LOADERS["imdb"]
-    counted = count_holders(loader, loader.tables([tmp_path / "IMDB Dataset.csv"]), str.split)
-    assert counted.to_pydict() == {"item": ["a", "b"], "holders": [3, 2]}
-
-
-def test_the_registry_names_every_data_set_of_the_papers() -> None:
-    private = ("reddit", "reddit-raw", "twitter", "finance")
-    public = ("imdb", "covid", "songs", "wiki", "enron")
-    sides = {name: loader.side for name, loader in LOADERS.items()}
-    assert sides == dict.fromkeys(private, "private") | dict.fromkeys(public, "public")
-    assert [loader.name for loader in LOADERS.values()] == list(LOADERS)
-
-
-def test_registry_and_documentation_tell_the_same_numbers() -> None:
-    for name in LOADERS.keys() - {"reddit-raw"}:
-        numbers = re.findall(r"[\d,]+(?= \w)", LOADERS[name].published)
-        assert numbers, name
-        documented = LOADERS[name].read.__doc__ or ""
-        assert [number for number in numbers if number not in documented] == [], name

@@ -196,12 +196,11 @@ def test_a_process_of_a_command_says_nothing(name: str, tmp_path: Path) -> None:
 def test_intermediate_objects_do_not_print_themselves() -> None:
     from dpsu.contributions.ids import Ids
     from dpsu.contributions.interning import intern
-    from dpsu.contributions.pairs import rows_of
+    from dpsu.contributions.pairs import Rows
 
     users, items = zip(*rows(), strict=True)
-    read = rows_of(
-        pa.chunked_array([users]), pa.chunked_array([items]), None, ("user", "item", None)
-    )
+    columns = pa.chunked_array([users]), pa.chunked_array([items]), None
+    read = Rows([lambda: columns], ("user", "item", None))
     pairs = intern(read)
     for private in (read, pairs, pairs.users, Ids(pa.array(items, pa.large_string()))):
         assert_clean(repr(private) + str(private))

@@ -12,25 +12,10 @@ from tools import mutants
 from tools.pages import ROOT
 
 FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
-YAML = [
-    ROOT / ".pre-commit-config.yaml",
-    ROOT / "CITATION.cff",
-    ROOT / "mkdocs.yml",
-    *sorted((ROOT / ".github").rglob("*.y*ml")),
-]
-
-
-class NoDuplicates(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML in which a key that is given twice is an error, and not the last one's."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        assert len(keys) == len(set(keys)), f"a key of {keys} is given twice"
-        return dict(super().construct_mapping(node, deep))
 
 
 def read(path: Path) -> dict[str, Any]:
-    found = yaml.load(path.read_text(encoding="utf-8"), NoDuplicates)
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found
 
@@ -39,8 +24,9 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]  # type: ignore[no-any-return]
 
 
-def test_a_file_of_yaml_can_be_read() -> None:
-    for path in YAML:
+def test_files_of_yaml_can_be_read() -> None:
+    named = [ROOT / name for name in (".pre-commit-config.yaml", "CITATION.cff", "mkdocs.yml")]
+    for path in (*named, *(ROOT / ".github").rglob("*.y*ml")):
         assert read(path), path
 
 
@@ -59,42 +45,14 @@ def test_continuous_integration_tests_every_supported_python() -> None:
     assert workflow["permissions"] == {"contents": "read"}
 
 
-def test_hooks_need_nothing_but_the_virtual_environment() -> None:
-    (repo,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
-    assert repo["repo"] == "local"
-    for hook in repo["hooks"]:
-        assert hook["language"] == "system"
-        program, *rest = hook["entry"].split()
-        assert program in {f".venv/bin/{name}" for name in ("mypy", "python", "ruff")}
-        if program.endswith("python"):
-            option, module = rest[:2]
-            assert option == "-m"
-            assert (ROOT / f"{module.replace('.', '/')}.py").exists()
-
-
-def test_a_form_asks_for_something() -> None:
-    for path in sorted(FORMS.glob("[!c]*.yml")):
-        form = read(path)
-        assert form["name"], path
-        assert form["description"], path
-        fields = [part for part in form["body"] if part["type"] != "markdown"]
-        identifiers = [field["id"] for field in fields]
-        assert len(set(identifiers)) == len(identifiers) >= 2, path
-        for field in fields:
-            assert field["attributes"]["label"], path
-        text = path.read_text(encoding="utf-8")
-        for link in re.findall(r"blob/HEAD/([^)]+)\)", text):
-            assert (ROOT / link).exists(), link
-
-
 def test_forms_keep_private_data_and_broken_guarantees_out_of_public() -> None:
     for name in ("bug", "privacy-concern"):
         text = (FORMS / f"{name}.yml").read_text(encoding="utf-8")
         assert re.search("do not paste private data", text, re.IGNORECASE), name
         assert "SECURITY.md" in text, name
-        parts = read(FORMS / f"{name}.yml")["body"]
-        boxes = [part["attributes"] for part in parts if part["type"] == "checkboxes"]
-        assert all(option["required"] for box in boxes for option in box["options"]), name
+    for path in FORMS.glob("*.yml"):
+        for link in re.findall(r"blob/HEAD/([^)]+)\)", path.read_text(encoding="utf-8")):
+            assert (ROOT / link).exists(), link
 
 
 def test_the_citation_is_that_of_the_project() -> None:
@@ -128,8 +86,6 @@ def test_the_image_is_made_of_files_that_exist() -> None:
 
 def test_what_contributors_are_told_is_so() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert link.startswith("http") or (ROOT / link).exists(), link
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"\bmake ([a-z]+)\b(?=[` ])", text):
         assert re.search(rf"^{target}:", makefile, re.M), target

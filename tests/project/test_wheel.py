@@ -18,7 +18,7 @@ from tools.pages import ROOT
 
 import dpsu
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 # Nothing of this process may show the installed package the way back to the source tree.
 OUTSIDE = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,52 +13,36 @@ import pytest
 
 import dpsu
 import dpsu.spark
+from dpsu.plans.mechanisms import Mechanism
+from tests.contracts.comparing import check_same, on_spark
 from tests.support import clusters, flat
+from tests.support.cases import every
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
 KINDS = ("text-text", "int-int", "int-text", "text-int")
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
+ONE_SHOT, ROUNDS = dpsu.WeightedGaussian(max_items=4), dpsu.Sieve(rounds=3)
 
 
-def both(df: DataFrame, table: pa.Table, seed: int, **options: Any) -> dpsu.Release:
-    """The release of the local engine, after comparing it with that of Spark."""
-    partitions = options.pop("partitions", 3)
-    if "mechanism" not in options and "rounds" not in options:
-        # By default, Spark chooses among what runs there.
-        options["among"] = "parallel"
-    here = flat.release(table, insecure_seed=seed, **BUDGET, **options)
-    there = flat.spark_release(
-        df, insecure_seed=seed, partitions=partitions, **BUDGET, **options
-    ).released
-    assert there.items == here.items
-    assert there.values.type == here.values.type
-    assert there.plan == here.plan
-    facts = [json.loads(found.report_json()) for found in (here, there)]
-    # Each run is one of its own.
-    first, second = (told.pop("run") for told in facts)
-    assert first["id"] != second["id"]
-    assert facts[0] == facts[1]
-    assert (there.counts is None) == (here.counts is None)
-    if here.counts is not None and there.counts is not None:
-        assert there.counts.to_pylist() == here.counts.to_pylist()
-    return here
-
-
-@pytest.mark.parametrize("nth", range(len(clusters.OFFERED)))
+@pytest.mark.thorough
+@every("nth", range(len(clusters.OFFERED)))
 def test_every_mechanism_agrees(spark: SparkSession, nth: int) -> None:
     mechanism, options = clusters.OFFERED[nth]
     # Mechanisms take the kinds of ids, and the ways in which a frame is cut, in turns.
     turn = nth % len(KINDS)
     table = clusters.random_table(np.random.default_rng(nth), KINDS[turn])
     # As it comes, in one part, or by another column: partitions must not matter.
-    df = spark.createDataFrame(table)
-    df = [df, df.coalesce(1), df.repartition(5, "item"), df.repartition(2)][turn]
-    partitions = (1, 2, 3, 7)[turn]
-    assert len(both(df, table, turn, mechanism=mechanism, partitions=partitions, **options)) > 3
+    cuts: list[Callable[[Any], Any]] = [
+        lambda df: df, lambda df: df.coalesce(1), lambda df: df.repartition(5, "item"),
+        lambda df: df.repartition(2),
+    ]  # fmt: skip
+    plan = flat.plan(mechanism=mechanism, insecure_seed=turn, **BUDGET, **options)
+    here, _ = check_same(on_spark(spark, (1, 2, 3, 7)[turn], cuts[turn]), table, plan)
+    assert len(here) > 3
 
 
 def test_an_approved_plan_runs_here_and_there(spark: SparkSession, tmp_path: Path) -> None:
@@ -70,10 +54,13 @@ def test_an_approved_plan_runs_here_and_there(spark: SparkSession, tmp_path: Pat
         here = dpsu.release(table, plan)
     with pytest.warns(dpsu.DataWarning, match="insecure_seed") as told_there:
         there = dpsu.spark.release(frame, plan, partitions=2)
-    assert {warning.filename for warning in [*told, *told_there]} == {__file__}
+    ours = [each for each in [*told, *told_there] if each.category is dpsu.DataWarning]
+    assert {warning.filename for warning in ours} == {__file__}
     assert len(here) > 3
     assert there.released == here
-    assert there.plan.hash == here.plan.hash == made.hash
+    assert there.plan.hash == here.plan.hash == there.released.plan_hash == made.hash
+    assert [row[0] for row in there.items.collect()] == list(here.items)
+    assert made.hash in there.report()
     with pytest.raises(dpsu.ParameterError, match="the plan decides epsilon"):
         dpsu.spark.release(spark.createDataFrame(table), plan, epsilon=1)
     ledger = dpsu.Ledger(tmp_path / "ledger.db")
@@ -86,75 +73,23 @@ def test_an_approved_plan_runs_here_and_there(spark: SparkSession, tmp_path: Pat
     assert (entry.run, entry.plan_hash) == (paid.released.run.id, private.hash)
 
 
-def test_the_default_agrees(spark: SparkSession) -> None:
-    table = clusters.random_table(np.random.default_rng(8), "text-text", 600)
-    assert len(both(spark.createDataFrame(table), table, 8)) > 3
-
-
-def test_one_item_each_is_counted_at_once(spark: SparkSession) -> None:
-    """Users with one item each are seen by the estimate, here and there."""
-    # Two rows a user: a row for each would be taken for a wrong column of users.
-    users = np.repeat(np.arange(3000), 2)
-    table = pa.table({"user": users, "item": users % 40})
-    made = both(spark.createDataFrame(table), table, 9)
-    assert made.plan.mechanism == dpsu.CountLaplace(max_items=1)
-    assert made.plan.hints is not None
-    assert made.plan.hints.epsilon > 0
-    assert len(made) == 40
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"mechanism": "weighted-gaussian", "max_items": 3, "prior": {"w3": 9.0, "ü 1": 2, "q": 1}},
-        {"mechanism": "reroute", "max_items": 3, "prior": {"w3": 9.0, "ü 2": 2}},
-        {"mechanism": "weighted-laplace", "public_items": ["w3", "not held", "e\u0301"]},
-        {"mechanism": "sieve", "rounds": 4, "public_items": ["w3", "not held"]},
-        {"mechanism": "sips", "counts": True, "counts_items": 2},
-        {"mechanism": "count-gaussian", "counts": True, "public_items": ["not held"]},
-        {"expected_items_per_user": 30, "expected_users": 1000},
-    ],
-    ids=str,
-)
-def test_options_agree(spark: SparkSession, options: dict[str, Any]) -> None:
-    table = clusters.random_table(np.random.default_rng(5), "int-text")
-    assert len(both(spark.createDataFrame(table), table, 5, **options)) > 0
-
-
-def test_integer_types_and_odd_names(spark: SparkSession) -> None:
-    table = clusters.random_table(np.random.default_rng(6), "int-int")
-    df = spark.createDataFrame(table)
-    df = df.selectExpr("cast(user as smallint) as `a person`", "cast(item as int) as `it.em``s`")
-    named = table.rename_columns(["a person", "it.em`s"])
-    released = both(df, named, 6, mechanism="sips", user="a person", item="it.em`s")
-    found = flat.spark_release(
-        df, user="a person", item="it.em`s", mechanism="sips", insecure_seed=6, **BUDGET
-    )
-    assert found.items.columns == ["it.em`s"]
-    assert [row[0] for row in found.items.collect()] == list(released.items)
-    assert found.plan == released.plan
-    assert found.private is False
-    assert "sips" in found.report()
-
-
 def test_rows_that_are_not_there(spark: SparkSession) -> None:
     rows = pa.table({"user": ["a", None, "b", "c"] * 20, "item": ["x", "y", None, "x"] * 20})
+    plan = dpsu.plan(mechanism="weighted-laplace", insecure_seed=1, **BUDGET)
+    _, told = check_same(on_spark(spark), rows, plan)
+    assert any(each.startswith("some rows have no 'user' or no 'item'") for each in told)
     df = spark.createDataFrame(rows)
-    with pytest.warns(dpsu.DataWarning, match="some rows have no 'user' or no 'item'"):
-        both(df, rows, 1, mechanism="weighted-laplace")
     with pytest.raises(dpsu.DataError, match="some rows have no 'user'"):
         flat.spark_release(df, strict=True, **BUDGET)
-    for mechanism in ("sieve", "weighted-gaussian"):
-        with pytest.warns(dpsu.DataWarning, match="nothing can be released"):
-            empty = flat.spark_release(
-                df.limit(0), mechanism=mechanism, public_items=["p"], **BUDGET
-            )
-        assert empty.released.items == ("p",)
-        assert empty.private
+    with pytest.warns(dpsu.DataWarning, match="nothing can be released"):
+        empty = flat.spark_release(df.limit(0), mechanism="sieve", public_items=["p"], **BUDGET)
+    assert empty.released.items == ("p",)
+    assert empty.private
 
 
-@pytest.mark.parametrize("mechanism", ["weighted-gaussian", "sieve"])
-def test_skew(spark: SparkSession, mechanism: str) -> None:
+@pytest.mark.thorough
+@every("mechanism", [ONE_SHOT, ROUNDS])
+def test_skew(spark: SparkSession, mechanism: Mechanism) -> None:
     """One item that half of all users hold, and one user with a million items."""
     from pyspark.sql import functions as f
 
@@ -163,26 +98,18 @@ def test_skew(spark: SparkSession, mechanism: str) -> None:
         (np.arange(users), np.arange(users) % 500),
         (np.arange(0, users, 2), np.zeros(users // 2, int)),
     ]
-    user = np.concatenate([u for u, _ in spread] + [np.full(many, -1)])
-    item = np.concatenate([i for _, i in spread] + [np.arange(many)])
-    table = pa.table({"user": user, "item": item})
+    user = np.concatenate([u for u, _ in spread])
+    item = np.concatenate([i for _, i in spread])
+    few = pa.table({"user": user, "item": item})
+    one = pa.table({"user": np.full(many, -1), "item": np.arange(many)})
     wide = spark.range(many).select(
         f.lit(-1).cast("bigint").alias("user"), f.col("id").alias("item")
     )
-    df = spark.createDataFrame(table.slice(0, len(table) - many)).union(wide)
-    options = {"mechanism": mechanism, **({"rounds": 4} if mechanism == "sieve" else {})}
-    assert len(both(df, table, 3, partitions=4, **options)) > 300
-
-
-def test_the_release_does_not_depend_on_the_number_of_partitions(spark: SparkSession) -> None:
-    table = clusters.random_table(np.random.default_rng(7), "text-text")
-    df = spark.createDataFrame(table)
-    options: dict[str, Any] = {"mechanism": "sips", "insecure_seed": 1, **BUDGET}
-    found = {
-        flat.spark_release(df, partitions=partitions, **options).released.items
-        for partitions in (1, 12, None)
-    }
-    assert len(found) == 1
+    plan = dpsu.plan(mechanism=mechanism, insecure_seed=3, **BUDGET)
+    here = dpsu.release(pa.concat_tables([few, one]), plan)
+    there = dpsu.spark.release(spark.createDataFrame(few).union(wide), plan, partitions=4)
+    assert there.released == here
+    assert len(here) > 300
 
 
 def test_without_a_seed_releases_differ(spark: SparkSession) -> None:
@@ -197,5 +124,91 @@ def test_without_a_seed_releases_differ(spark: SparkSession) -> None:
     assert len(found) == 3
 
 
-def test_all_pairs_of_kinds_are_tried() -> None:
-    assert {"-".join(pair) for pair in itertools.product(["text", "int"], repeat=2)} == set(KINDS)
+ADAPTIVE = "spark.sql.adaptive"
+# Adaptive plans change the number of partitions of a shuffle while they run; the last two make
+# them change it as often as they can.
+PLANS: dict[str, dict[str, str]] = {
+    "fixed": {f"{ADAPTIVE}.enabled": "false"},
+    "adaptive": {f"{ADAPTIVE}.enabled": "true"},
+    "few large partitions": {
+        f"{ADAPTIVE}.enabled": "true",
+        f"{ADAPTIVE}.coalescePartitions.parallelismFirst": "false",
+        f"{ADAPTIVE}.advisoryPartitionSizeInBytes": "1g",
+    },
+    "many small partitions": {
+        f"{ADAPTIVE}.enabled": "true",
+        f"{ADAPTIVE}.advisoryPartitionSizeInBytes": "1b",
+        f"{ADAPTIVE}.coalescePartitions.minPartitionSize": "1b",
+        f"{ADAPTIVE}.skewJoin.skewedPartitionThresholdInBytes": "1b",
+        f"{ADAPTIVE}.skewJoin.skewedPartitionFactor": "1",
+        f"{ADAPTIVE}.autoBroadcastJoinThreshold": "-1",
+    },
+}
+
+
+@contextmanager
+def settings(spark: SparkSession, changed: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in changed}
+    try:
+        for name, value in changed.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, was)
+
+
+@pytest.mark.thorough
+@every("name", PLANS)
+def test_adaptive_plans_change_nothing(spark: SparkSession, name: str) -> None:
+    table = clusters.random_table(np.random.default_rng(2), "int-text")
+    with settings(spark, PLANS[name]):
+        for mechanism in (ONE_SHOT, ROUNDS):
+            plan = dpsu.plan(mechanism=mechanism, counts=True, insecure_seed=5, **BUDGET)
+            check_same(on_spark(spark, 3, lambda df: df.repartition(4)), table, plan)
+
+
+@pytest.mark.thorough
+@every("partitions", [40, 2_000])
+def test_many_partitions(spark: SparkSession, partitions: int) -> None:
+    """Each would be a task in every shuffle, so that few rows do not get as many as asked for."""
+    table = clusters.random_table(np.random.default_rng(4), "int-text", 3000)
+    plan = dpsu.plan(mechanism=ONE_SHOT, insecure_seed=5, **BUDGET)
+    check_same(on_spark(spark, partitions), table, plan)
+
+
+def test_users_of_several_columns_and_texts_that_are_lost(spark: SparkSession) -> None:
+    table = clusters.random_texts(np.random.default_rng(6), 200)
+    days = pa.array(np.arange(len(table)) % 2 + 19000, pa.int32()).cast(pa.date32())
+    table = table.append_column("day", days)
+    lost = pa.table({
+        "user": ["x", "y", None], "body": [None, "secret" * 999, "w1"], "day": days.slice(0, 3)
+    }, schema=table.schema)  # fmt: skip
+    plan = dpsu.plan(
+        user=["user", "day"], item=dpsu.Tokens("body"), mechanism="weighted-gaussian",
+        insecure_seed=3, **BUDGET,
+    )  # fmt: skip
+    table = pa.concat_tables([table, lost]).combine_chunks()
+    assert len(check_same(on_spark(spark), table, plan)[0]) > 3
+    with pytest.raises(dpsu.DataError, match="do without strict") as refused:
+        dpsu.spark.release(spark.createDataFrame(table), plan, strict=True)
+    assert "secret" not in str(refused.value)
+    assert not check_same(on_spark(spark, None), lost, plan, some=False)[0].items
+
+
+@every(
+    ("columns", "words"),
+    [
+        ("user int, bodies string", "did you mean 'bodies'"),
+        ("user int, body int", "texts must be text"),
+        ("user int, body array<string>", "give one row for each item"),
+    ],
+)
+def test_columns_that_are_no_texts(spark: SparkSession, columns: str, words: str) -> None:
+    with pytest.raises((dpsu.DataError, dpsu.ParameterError), match=words):
+        dpsu.spark.release(
+            spark.createDataFrame([], columns), item=dpsu.Tokens("body"), epsilon=1, delta=1e-3
+        )

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+@pytest.mark.thorough
 def test_over_a_connection(tmp_path: Path) -> None:
     table = clusters.random_table(np.random.default_rng(4), "int-text")
     pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")

@@ -33,6 +33,7 @@ def shown() -> list[str]:
     return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
 
 
+@pytest.mark.thorough
 def test_the_example_of_the_guide_runs(spark: SparkSession, tmp_path: Path) -> None:
     pyarrow.parquet.write_table(visits(), tmp_path / "visits")
     posts = pa.table({"author": visits()["person"], "body": ["Fresh bread and milk"] * 1200})
@@ -64,6 +65,7 @@ def lake(spark: SparkSession) -> Iterator[None]:
     spark.sql("drop database lake cascade")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("lake")
 def test_a_session_goes_from_a_table_to_a_table(
     spark: SparkSession,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.thorough
 def test_the_join_keeps_released_products_and_bounds(spark: SparkSession, tmp_path: Path) -> None:
     rows = made_up.purchases(people=200, products=30)
     made_up.write([*rows, (0, "product 0001", 999)], tmp_path / "purchases.parquet")

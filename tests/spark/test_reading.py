@@ -13,6 +13,7 @@ import dpsu
 import dpsu.spark
 from dpsu.engines.spark.reading import open_frame
 from tests.support import flat
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ SEEDED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+@every("suffix", ["csv", "tsv"])
 def test_cells_are_text(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
     between = "," if suffix == "csv" else "\t"
     rows = [f"{user // 2}{between}{CELLS[user % len(CELLS)]}" for user in range(400)]
@@ -64,8 +65,8 @@ TEXTS = ["7", "007", "-0", "7\n", "-9223372036854775808", "9223372036854775808",
 REALS = [7.0, 2.5, float("nan"), float("inf"), -0.0, 2.0**63, -(2.0**63), 12.0, None]
 
 
-@pytest.mark.parametrize("column", ["texts", "reals", "whole", "raw"])
-@pytest.mark.parametrize("type_", ["text", "integer"])
+@every("column", ["texts", "reals", "whole", "raw"])
+@every("type_", ["text", "integer"])
 def test_declared_types_as_on_one_machine(spark: SparkSession, column: str, type_: str) -> None:
     cells: dict[str, pa.Array] = {
         "texts": pa.array(TEXTS, pa.string()),
@@ -103,7 +104,7 @@ def test_tables_and_parquet(spark: SparkSession, tmp_path: Path) -> None:
     assert twice.count() == 120
 
 
-@pytest.mark.parametrize(
+@every(
     ("sources", "format_", "words"),
     [
         (["-"], "csv", "no standard input"),

@@ -15,6 +15,7 @@ import pytest
 import dpsu
 import dpsu.spark
 from tests.support import flat
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,17 +25,18 @@ pytestmark = pytest.mark.spark
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
 
 
-@pytest.mark.parametrize("mechanism", ["policy-laplace", "policy-gaussian", "greedy"])
+@every("mechanism", ["policy-laplace", "policy-gaussian", "greedy"])
 def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
     df = spark.createDataFrame([(1, "a")], "user int, item string")
     with pytest.raises(dpsu.ParameterError, match=r"one after the other.*choose sieve"):
         flat.spark_release(df, mechanism=mechanism, **BUDGET)
 
 
-@pytest.mark.parametrize(
+@every(
     ("columns", "options", "error", "words"),
     [
         ("user int, items string", {}, dpsu.ParameterError, "did you mean 'items'"),
+        ("user int, item string, ITEM string", {}, dpsu.DataError, "AMBIGUOUS"),
         ("user int, item double", {}, dpsu.DataError, "type double.*--item-type integer"),
         ("user int, item map<string,int>", {}, dpsu.DataError, "one row for each item"),
         ("user int, item interval day", {}, dpsu.DataError, "convert it to text or integers"),
@@ -56,17 +58,6 @@ def test_refusals(
         flat.spark_release(df, **BUDGET, **options)
 
 
-@pytest.mark.parametrize("columns", ["user int, items string", "user int, item double"])
-def test_schemas_are_refused_before_a_ledger_is_charged(
-    spark: SparkSession, columns: str, tmp_path: Path
-) -> None:
-    df = spark.createDataFrame([], columns)
-    ledger = tmp_path / "ledger.db"
-    with pytest.raises((dpsu.ParameterError, dpsu.DataError)):
-        flat.spark_release(df, ledger=ledger, dataset="d", budget=(2, 1e-2), **BUDGET)
-    assert not ledger.exists()
-
-
 def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
     df = spark.createDataFrame([], "user int, item string")
     with pytest.raises(dpsu.ParameterError, match=r"dpsu\.spark\.release"):
@@ -75,12 +66,6 @@ def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
         dpsu.ParameterError, match=r"spark\.read\.parquet.*dpsu\.release, which takes other data"
     ):
         flat.spark_release({1: ["a"]}, **BUDGET)
-
-
-def test_ambiguous_columns(spark: SparkSession) -> None:
-    df = spark.createDataFrame([], "user int, item string, ITEM string")
-    with pytest.raises(dpsu.DataError, match="AMBIGUOUS"):
-        flat.spark_release(df, **BUDGET)
 
 
 def test_nothing_of_spark_is_imported_unasked() -> None:
@@ -102,6 +87,7 @@ def test_a_file_of_private_data_is_no_public_one(spark: SparkSession, tmp_path: 
         dpsu.spark.release(frame, epsilon=1, delta=1e-6, public_items=path)
 
 
+@pytest.mark.thorough
 def test_workers_without_the_package_are_refused_before_the_charge(tmp_path: Path) -> None:
     """PySpark starts another Python than this one where nobody says which."""
     python = tmp_path / "python"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from dpsu.series.state import DONE, UNFINISHED
 from tests.spark.test_cli import SPARK
 from tests.spark.test_cli import dpsu as command
 from tests.support import clusters
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,15 +39,7 @@ def months(kind: str) -> list[pa.Table]:
     return [clusters.random_table(np.random.default_rng(seed), kind, 900) for seed in (3, 4)]
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "kind"),
-    [
-        ("sieve", "text-text"),
-        ("weighted-laplace", "text-int"),
-        (dpsu.Auto(among="parallel"), "int-text"),
-    ],
-    ids=["sieve", "laplace", "auto"],
-)
+@every(("mechanism", "kind"), [("sieve", "text-text"), ("weighted-laplace", "int-text")])
 def test_periods_here_and_there_release_the_same(
     spark: SparkSession, same_key: None, tmp_path: Path, mechanism: Any, kind: str
 ) -> None:
@@ -69,32 +61,6 @@ def test_periods_here_and_there_release_the_same(
     # What is known now is known to the other engine, too.
     assert found[0] > 0
     assert there.release(None, period=2) == there.stored(2)
-
-
-@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-def test_keys_of_other_types_repeat_alike(
-    spark: SparkSession, same_key: None, tmp_path: Path
-) -> None:
-    """Users of several columns, dates among them, and items of dates."""
-    days = [datetime.date(2024, 1, 1) + datetime.timedelta(n) for n in range(800)]
-    table = pa.table(
-        {
-            "site": [f"s\t{n % 5}" for n in range(800)] * 2,
-            "since": days * 2,
-            "day": [days[n % 3] for n in range(800)] + [days[5 + n % 2] for n in range(800)],
-        }
-    )
-    here = dpsu.Series.create(
-        tmp_path / "here", periods=4, user=["site", "since"], item="day",
-        mechanism="weighted-laplace", **BUDGET,
-    )  # fmt: skip
-    shutil.copytree(here.path, tmp_path / "there")
-    there = dpsu.Series(tmp_path / "there")
-    for rows in (table.slice(0, 800), table):
-        released = there.release(spark.createDataFrame(rows), partitions=3)
-        assert released == here.release(rows)
-        assert released.values.type == pa.date32()
-    assert set(there.items) == {*days[:3], *days[5:7]}
 
 
 def test_mistakes_cost_no_period_and_failures_do(spark: SparkSession, tmp_path: Path) -> None:
@@ -147,7 +113,7 @@ def test_a_named_release_is_made_once_here_or_there(spark: SparkSession, tmp_pat
         dpsu.spark.release(table, **PLAN, ledger=dataset)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_line(tmp_path: Path) -> None:
     rows = pa.table({"user": [*range(600)] * 2, "item": ["bread"] * 600 + ["milk"] * 600})
     for name, table in (("1", rows.slice(0, 600)), ("2", rows)):

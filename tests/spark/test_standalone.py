@@ -15,7 +15,7 @@ import pytest
 from tests.spark import standalone
 from tests.support import clusters, flat
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 SCRIPT = Path(__file__).resolve().parent / "losing.py"
 

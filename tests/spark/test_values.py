@@ -1,21 +1,20 @@
-"""Values of many columns on Spark: the release and the warnings of one machine."""
+"""Keys and values of many columns on Spark: what `tests/contracts/test_engines.py` has not."""
 
 from __future__ import annotations
 
 import datetime
-import decimal
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 import dpsu
 import dpsu.spark
+from tests.contracts.inputs import people
 from tests.spark.test_cli import SPARK
 from tests.spark.test_cli import dpsu as shell
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,64 +24,31 @@ pytestmark = pytest.mark.spark
 SEEDED: dict[str, Any] = {
     "epsilon": 2, "delta": 1e-3, "mechanism": "weighted-gaussian", "insecure_seed": 4
 }  # fmt: skip
-NOON = datetime.datetime(2024, 2, 29, 12)
-ROWS = range(600)
 
 
-def people() -> pa.Table:
-    """Columns of all types, with names that need care; some cells and some users are missing."""
-    return pa.table(
-        {
-            "id": pa.array([at // 2 if at % 50 else None for at in ROWS], pa.int32()),
-            "site": ["a\t" if at % 2 else "b\\" for at in ROWS],
-            "kind": pa.array([at % 3 if at % 7 else None for at in ROWS], pa.int8()),
-            "a.b `c`": ["e\u0301" if at % 3 else "\u00e9" for at in ROWS],
-            "user": [at % 2 == 0 for at in ROWS],
-            "born": [(NOON + at % 3 * datetime.timedelta(1)).date() for at in ROWS],
-            "local": pa.array([NOON] * len(ROWS), pa.timestamp("us")),
-            "instant": pa.array([NOON] * len(ROWS), pa.timestamp("us", "Europe/Zurich")),
-            "price": [decimal.Decimal(f"{at % 4}.50") for at in ROWS],
-            "part": [float("nan") if at % 5 == 0 else at % 4 / 2 for at in ROWS],
-            "number": [str(at % 3) if at % 4 else "x" for at in ROWS],
-            "raw": pa.array([b"\xff\x00" if at % 2 else b"" for at in ROWS], pa.binary()),
-            "tags": [["x", f"t{at % 5}", None] if at % 6 else None for at in ROWS],
-            "city": [f"c{at % 40}" if at % 9 else None for at in ROWS],
-        }
-    )
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+def test_users_of_other_types_and_public_items(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(people())
+    known = [("c", datetime.date(2024, 2, 29))]
+    options: dict[str, Any] = SEEDED | {"user": ["site", "id"], "item": ["site", "born"]}
+    here = dpsu.release(people(), **options, public_items=known)
+    there = dpsu.spark.release(frame, **options, public_items=known, partitions=2)
+    assert known[0] in there.released
+    assert there.released.items == here.items
+    assert [tuple(row) for row in there.items.collect()] == list(here.items)
+    with pytest.raises(dpsu.DataError, match="no values of the columns"):
+        dpsu.spark.release(frame, **options, public_items=[("c", "tomorrow")])
+    days = {"user": ["born", "user"], "item": "site"}
+    assert not len(dpsu.spark.release(frame, **(options | days)))
 
 
-COLUMNS = ["kind", "a.b `c`", "user", "born", "local", "instant", "price", "part", "number", "raw"]
-WIDE: dict[str, Any] = {
-    "columns": [*COLUMNS, "tags"],
-    "levels": [["site", "city", "kind"], ["born", "tags"]],
-    "types": {"part": "integer", "number": "integer"},
-}
-
-
-def told(make: Any, *given: Any, **options: Any) -> tuple[dpsu.Domains, set[str]]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", dpsu.DataWarning)
-        made = make(*given, **options)
-    return made, {str(each.message) for each in caught}
-
-
-@pytest.mark.parametrize("user", ["id", ["site", "id"]], ids=str)
-def test_values_of_all_types_agree(spark: SparkSession, user: Any) -> None:
-    options: dict[str, Any] = WIDE | SEEDED | {"user": user, "counts": True}
-    here, heard = told(dpsu.domains, people(), **options)
-    # Spark takes timestamps without a zone of Arrow for those with one.
-    frame = spark.createDataFrame(people()).selectExpr("*", "cast(local as timestamp_ntz) as noon")
-    frame = frame.drop("local").withColumnRenamed("noon", "local")
-    there, heard_there = told(dpsu.spark.domains, frame, **options)
-    assert there == here
-    assert all(here[name] for name in WIDE["columns"])
-    assert there.levels == here.levels
-    assert there.counts == here.counts
-    for name, found in here.arrays.items():
-        # Spark has instants, and no zone of a column.
-        assert name == "instant" or there.arrays[name].type == found.type
-    assert heard_there == heard
-    assert len(heard) == 5
+def test_incomplete_keys_are_told_or_refused(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(people())
+    options: dict[str, Any] = SEEDED | {"user": "id", "item": ["kind", "born"]}
+    with pytest.warns(dpsu.DataWarning, match="no 'id' or no 'kind, born'"):
+        dpsu.spark.release(frame, **options, partitions=2)
+    with pytest.raises(dpsu.DataError, match="no 'id' or no 'kind, born'"):
+        dpsu.spark.release(frame, **options, partitions=2, strict=True)
 
 
 def test_plans_strictness_and_nothing(spark: SparkSession) -> None:
@@ -99,7 +65,7 @@ def test_plans_strictness_and_nothing(spark: SparkSession) -> None:
         assert dict(dpsu.spark.domains(empty, plan)) == {"kind": (), "site": (), "city": ()}
 
 
-@pytest.mark.parametrize(
+@every(
     ("columns", "options", "words"),
     [
         ("id int, job string", {"columns": ["jop"]}, r"did you mean 'job'\?.*with columns"),
@@ -122,6 +88,7 @@ def test_what_is_wrong_is_refused_before_a_ledger_is_charged(
     assert not (tmp_path / "ledger.db").exists()
 
 
+@pytest.mark.thorough
 def test_values_from_the_shell(tmp_path: Path) -> None:
     table = people().select(["id", "site", "kind", "city"])
     pyarrow.parquet.write_table(table.drop_null(), tmp_path / "people.parquet")

@@ -11,6 +11,7 @@ import pytest
 import dpsu
 import dpsu.spark
 from dpsu.plans.mechanisms import Mechanism
+from tests.support.cases import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +54,7 @@ def heard(release: Any, *arguments: Any, **options: Any) -> tuple[Any, list[str]
     return found, sorted(str(warning.message) for warning in told)
 
 
-@pytest.mark.parametrize(("case", "mechanism"), RUNS, ids=_name)
+@every(("case", "mechanism"), RUNS)
 def test_warnings_are_those_of_one_machine(
     spark: SparkSession, case: str, mechanism: Mechanism
 ) -> None:
@@ -80,13 +81,3 @@ def test_steps_that_spark_leaves_out_do_not_stop_a_release(spark: SparkSession) 
     assert NOTHING in there
     with pytest.raises(dpsu.DataError, match="some rows have no 'user'"):
         dpsu.spark.release(frame, epsilon=4, delta=0.05, mechanism=COUNT, partitions=2, strict=True)
-
-
-def test_a_release_of_nothing_says_what_it_needed(spark: SparkSession) -> None:
-    frame = spark.createDataFrame(pa.table({"user": [1, 1, 2], "item": ["x", "y", "z"]}))
-    found = dpsu.spark.release(
-        frame, epsilon=0.1, delta=1e-9, mechanism=dpsu.WeightedLaplace(max_items=2), partitions=2
-    )
-    assert len(found) == 0
-    assert "to be released with probability" in found.report()
-    assert "to be released with probability" in found._repr_html_()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
+import pytest
+
 Test = Callable[..., None]
 
 
@@ -25,6 +27,7 @@ def every(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test
 
         @functools.wraps(test)
         def loop(**fixtures: Any) -> None:
+            skipped: list[str] = []
             for number, case in enumerate(cases):
                 with ExitStack() as undone:
                     own = dict(fixtures)
@@ -35,9 +38,13 @@ def every(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test
                         own["monkeypatch"] = undone.enter_context(own["monkeypatch"].context())
                     try:
                         test(**case, **own)
+                    except pytest.skip.Exception as reason:
+                        skipped.append(f"{reason} in the case {case}")
                     except BaseException as error:
                         error.add_note(f"The case was {case}.")
                         raise
+            if skipped:
+                pytest.skip("; ".join(skipped))
 
         left = [one for name, one in signature.parameters.items() if name not in given]
         loop.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,18 @@ def twin_release(table: pa.Table, plan: dpsu.Plan, **options: Any) -> dpsu.Relea
     data = OneProcessData(table, **options)
     nothing: dict[str, Any] = dict.fromkeys(("item", "mechanism", "prior", "public_items"))
     return release_on(lambda *_: data, table, plan, **nothing)
+
+
+def saved_tokenizer(path: Path) -> str:
+    """A tokenizer file of the words that random texts have."""
+    import tokenizers
+
+    words = ["[UNK]", *(f"w{n}" for n in range(40))]
+    model = tokenizers.models.WordLevel({w: n for n, w in enumerate(words)}, unk_token="[UNK]")
+    made = tokenizers.Tokenizer(model)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(path))
+    return str(path)
 
 
 def random_texts(rng: np.random.Generator, texts: int = 400) -> pa.Table:

@@ -37,13 +37,14 @@ def python(codes: Iterable[str], page: str) -> dict[str, Any]:
     return space
 
 
-def shell(script: str, folder: Path, wanted: int = 0) -> None:
-    """Run a script in a folder; it must end with the code that is wanted."""
+def shell(script: str, folder: Path, wanted: int = 0) -> str:
+    """What a script prints in a folder; it must end with the code that is wanted."""
     done = subprocess.run(
         ["bash", "-ec", script.replace("dpsu ", f"{sys.executable} {__file__} ")],
         cwd=folder, capture_output=True, check=False, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == wanted, done.stderr
+    return done.stdout
 
 
 if __name__ == "__main__":

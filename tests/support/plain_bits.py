@@ -101,16 +101,10 @@ def run(bits: BitsRounds, users: Users, key: Key) -> set[str]:
     """What is released under a key."""
     released: set[str] = set()
     for round_, share in enumerate(bits.shares):
-        still = {user: set(items) - released for user, items in users.items()}
-        sizes = [len(items) for items in still.values()]
+        sizes = [len(set(items) - released) for items in users.values()]
         cap = bits.caps[round_] if bits.caps else estimated(bits, sizes, key, round_)
         curve = curve_of(bits, round_, share, cap)
-        weights: Counter[str] = Counter()
-        for user, items in still.items():
-            if items:
-                ordered = order_of(user, items, key, round_)
-                weights.update(units(ordered, curve.prices, curve.budget))
-        for item, weight in weights.items():
+        for item, weight in _weights(curve, users, key, frozenset(released), round_, None).items():
             digest = key.digest("coin of a table", round_, 0, item.encode())
             if int.from_bytes(digest[:8], "big") < chance(curve, weight):
                 released.add(item)

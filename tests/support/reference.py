@@ -282,20 +282,6 @@ def gaussian_threshold(epsilon: Number, delta: Number, max_items: int) -> mpmath
         )
 
 
-def count_gaussian(epsilon: Number, delta: Number, max_items: int) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """Noise scale and threshold of count Gaussian, l2 sensitivity ``sqrt(max_items)`` (2.4)."""
-    with mpmath.workdps(_WORKING_DIGITS):
-        half = mpmath.mpf(delta) / 2
-        sigma = gaussian_sigma(epsilon, half) * mpmath.sqrt(max_items)
-        return sigma, 1 + sigma * _upper_quantile(_share_of_failure(half, max_items))
-
-
-def greedy_paper_threshold(epsilon: Number, delta: Number) -> mpmath.mpf:
-    """Threshold published for GW, without a guarantee (Carvalho et al., equation 1)."""
-    with mpmath.workdps(_WORKING_DIGITS):
-        return 1 - mpmath.log(2 * mpmath.mpf(delta)) / mpmath.mpf(epsilon)
-
-
 def _share_of_failure(delta: Number, t: int) -> mpmath.mpf:
     """Probability per item, ``1 - (1 - delta)^(1/t)``, for ``t`` items to fail with ``delta``."""
     return -mpmath.expm1(mpmath.log1p(-mpmath.mpf(delta)) / t)

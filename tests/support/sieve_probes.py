@@ -1,17 +1,19 @@
-"""The sieve once more, round by round, with every wrong turn that is known to leak; and its law.
+"""The sieve once more, round by round, with wrong turns that leak; and its law.
 
 `run` is a second reading of the mechanism. Without a trap it must agree with the shipped one; with
-a trap it is what the shipped one must not become. `distribution` integrates over the noise: all
-rounds but the last by enumeration of rounded noise, the last in closed form.
+a trap it is what the shipped one must not become: these are in the parts that both share, and others
+are in tools/mutations.toml. `distribution` integrates over the noise: all rounds but the last by
+enumeration of rounded noise, the last in closed form.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +25,7 @@ from dpsu.privacy.normal import upper_tail
 from dpsu.randomness.keys import Key
 from dpsu.rounds.account import Limits
 from dpsu.rounds.evidence import Evidence, Tables, steering_tables
-from dpsu.rounds.sieve import Round, SieveRounds
+from dpsu.rounds.sieve import SieveRounds
 
 Noise = Callable[[int], np.ndarray]
 
@@ -32,16 +34,6 @@ TRAPS = (
     "sets of the first phase count in the second",
     "positive weight instead of membership",
     "evidence of the first phase counts in the second",
-    "sets are chosen anew in every round",
-    "another noise decides",
-    "no noise without weight",
-    "rounds are numbered anew in the second phase",
-    "everybody has norm 1",
-    "everybody has norm 1 while scouting",
-    "classes by the sets of the second phase",
-    "classes by what is not released yet",
-    "caps of one class for everybody",
-    "caps while scouting by what deciding allows",
 )
 KEY = Key.from_insecure_seed(11)
 
@@ -104,13 +96,7 @@ def given(attention: np.ndarray, norm: float, cap: float, unit: float) -> list[i
 
 def engine_of(users: list[list[int]], n_items: int) -> LocalRounds:
     """An engine for users with small sets; user u keeps its id whoever else is there."""
-    sizes = [len(held) for held in users]
-    stop = np.cumsum(sizes).astype(np.int64)
-    start = stop - np.array(sizes, np.int64)
-    items = np.array([i for held in users for i in sorted(held)], np.int32)
-    contributions = Contributions(start, stop, items, None, n_items)
-    ids = Ids(integers(np.arange(len(users), dtype=np.int64)))
-    return LocalRounds(contributions, ids, Ids(integers(np.arange(n_items))), KEY)
+    return _copied(users, n_items, 1)()
 
 
 def run(
@@ -124,35 +110,22 @@ def run(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Released items; and, `before_last`, evidence, weights and presence at the last round."""
     evidence, engine = Evidence(sieve, n_items, _tables(sieve)), make_engine()
-    limits, sizes = trapped_limits(sieve, trap), sieve.account.sizes()
+    limits = sieve.limits()
     asked = list(sieve.rounds())
-    weights, earlier = np.zeros(n_items, np.int64), np.zeros(n_items, bool)
+    weights, present = np.zeros(n_items, np.int64), np.zeros(n_items, bool)
     for this_round in asked:
         phase = this_round.phase
         attention = evidence.attention(this_round)
-        anew = trap == "sets are chosen anew in every round" and this_round.number > 0
-        if this_round.place == 0 or anew:
-            if anew:
-                engine = make_engine()
-                engine.choose(sieve.phases[0].max_items, None)
-                engine.classify(sizes)
-            chosen = engine.choose(phase.max_items, None if this_round.number == 0 else attention)
-            total = evidence._total.copy()
-            present = chosen
+        if this_round.place == 0:
+            total, earlier = evidence._total.copy(), present
+            present = engine.choose(phase.max_items, None if this_round.number == 0 else attention)
             if trap == "sets of the first phase count in the second":
-                present = chosen | earlier
-                earlier = chosen
+                present = present | earlier
             evidence.begin(present)
-            if anew and this_round.place > 0:
-                evidence._total[:] = total
             if trap == "evidence of the first phase counts in the second":
                 evidence._total[:] = total
         if this_round.number == 0:
-            engine.classify(sizes)
-        elif trap == "classes by the sets of the second phase" and this_round.place == 0:
-            engine._classes = classes_of(sizes, engine.held.sizes)
-        elif trap == "classes by what is not released yet":
-            engine._classes = classes_of(sizes, _unreleased(engine, evidence.released))
+            engine.classify(sieve.account.sizes())
         weights = engine.attend(
             attention,
             limits[sieve.phases.index(phase)],
@@ -163,35 +136,8 @@ def run(
             evidence._present = weights > 0
         if before_last and this_round is asked[-1]:
             break
-        number = (
-            this_round.place
-            if trap == "rounds are numbered anew in the second phase"
-            else this_round.number
-        )
-        drawn = noise(number)
-        if trap == "no noise without weight":
-            drawn = np.where(weights > 0, drawn, 0)
-        if trap == "another noise decides":
-            _decide_apart(evidence, this_round, weights, drawn, noise(number + 1000), attention)
-        else:
-            evidence.update(this_round, weights + drawn, attention)
+        evidence.update(this_round, weights + noise(this_round.number), attention)
     return evidence.released, evidence._total, weights, evidence._present
-
-
-def trapped_limits(sieve: SieveRounds, trap: str | None) -> tuple[Limits, ...]:
-    """The limits of each phase, as a trap would have them."""
-    limits = list(sieve.limits())
-    full = (1.0,) * len(limits[0].norms)
-    if trap == "everybody has norm 1":
-        limits = [limit._replace(norms=full) for limit in limits]
-    if trap == "everybody has norm 1 while scouting":
-        limits[0] = limits[0]._replace(norms=full)
-    if trap == "caps of one class for everybody":
-        most = max(limits[-1].allowed)
-        limits[-1] = limits[-1]._replace(allowed=(most,) * len(full))
-    if trap == "caps while scouting by what deciding allows":
-        limits[0] = limits[0]._replace(allowed=limits[-1].allowed)
-    return tuple(limits)
 
 
 def classes_of(sizes: tuple[int, ...], held: ArrayLike) -> np.ndarray:
@@ -200,46 +146,12 @@ def classes_of(sizes: tuple[int, ...], held: ArrayLike) -> np.ndarray:
     return np.asarray(found, np.uint16)
 
 
-def _unreleased(engine: LocalRounds, released: np.ndarray) -> np.ndarray:
-    held = engine.held
-    return np.array(
-        [
-            int((~released[held.items[a:b]]).sum())
-            for a, b in zip(held.start, held.stop, strict=True)
-        ]
-    )
-
-
-def _decide_apart(
-    evidence: Evidence,
-    this_round: Round,
-    weights: np.ndarray,
-    steering: np.ndarray,
-    deciding: np.ndarray,
-    attention: np.ndarray,
-) -> None:
-    before, total = evidence.released.copy(), evidence._total.copy()
-    evidence.update(this_round, weights + deciding, attention)
-    released, decided = evidence.released.copy(), evidence._total.copy()
-    evidence.released[:], evidence._total[:] = before, total
-    evidence.update(this_round, weights + steering, attention)
-    evidence.released[:], evidence._total[:] = released, decided
-
-
 def scaled(sieve: SieveRounds, trap: str | None) -> SieveRounds:
     """The sieve that a trap in the shares would make of this one."""
     if trap != "shares of each phase add up to 1":
         return sieve
     phases = tuple(replace(p, shares=tuple(f / p.share for f in p.shares)) for p in sieve.phases)
-    return Lowered(
-        sieve.sigma,
-        sieve.fraction_bits,
-        phases,
-        sieve.account,
-        sieve.steering,
-        sieve.ids,
-        honest=honest_one(sieve),
-    )
+    return replace(lowered(honest_one(sieve), sieve.fraction_bits), phases=phases)
 
 
 def distribution(
@@ -302,9 +214,10 @@ def _copied(users: list[list[int]], n_items: int, copies: int) -> Callable[[], L
     return make
 
 
-def divergence(p: dict[frozenset[int], float], q: dict[frozenset[int], float], eps: float) -> float:
-    """Smallest delta for which the two laws are (eps, delta)-close, in both directions."""
-    ratio = math.exp(eps)
-    one = sum(max(0.0, p[o] - ratio * q[o]) for o in p)
-    two = sum(max(0.0, q[o] - ratio * p[o]) for o in p)
-    return max(one, two)
+def divergence(p: Mapping[Any, float], q: Mapping[Any, float], epsilon: float) -> float:
+    """Smallest delta for which the two laws are (epsilon, delta)-close, in both directions."""
+    ratio, seen = math.exp(epsilon), p.keys() | q.keys()
+    return max(
+        sum(max(0.0, one.get(o, 0.0) - ratio * other.get(o, 0.0)) for o in seen)
+        for one, other in ((p, q), (q, p))
+    )

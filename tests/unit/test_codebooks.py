@@ -58,17 +58,12 @@ def found(**options: Any) -> dpsu.Domains:
 
 
 def test_a_mapping_from_columns_to_typed_values() -> None:
-    columns = ["sex", "adult", "size", "born", "team"]
-    domains = found(columns=columns)
-    assert dict(domains) == {
-        "sex": ("f", "m"),
-        "adult": (True,),
-        "size": (0, 1, 2),
-        "born": (DAY,),
-        "team": (ONE, TWO),
-    }
-    assert domains == {name: domains[name] for name in columns}
-    assert list(domains) == columns
+    values = {
+        "sex": ("f", "m"), "adult": (True,), "size": (0, 1, 2), "born": (DAY,), "team": (ONE, TWO),
+    }  # fmt: skip
+    domains = found(columns=list(values))
+    assert dict(domains) == domains == values
+    assert list(domains) == list(values)
     assert len(domains) == 5
     assert "sex" in domains
     assert "f" not in domains
@@ -77,8 +72,7 @@ def test_a_mapping_from_columns_to_typed_values() -> None:
     assert repr(domains) == (
         "<Domains: sex 2, adult 1, size 3, born 1, team 2 values by weighted-gaussian, private=True>"
     )
-    again = pickle.loads(pickle.dumps(domains))
-    assert again == domains
+    assert pickle.loads(pickle.dumps(domains)) == domains
     with pytest.raises(KeyError):
         domains["job"]
 
@@ -147,11 +141,8 @@ def test_a_parent_comes_out_with_its_child(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_parent_without_released_children_has_none() -> None:
-    rows = {
-        "id": list(range(300)),
-        "country": ["fr"] * 300,
-        "city": [f"village {number}" for number in range(300)],
-    }
+    villages = [f"village {number}" for number in range(300)]
+    rows = {"id": list(range(300)), "country": ["fr"] * 300, "city": villages}
     domains = dpsu.domains(rows, levels=["country", "city"], **SURE)
     assert domains.levels["country", "city"] == {"fr": ()}
     assert domains["city"] == ()
@@ -160,12 +151,9 @@ def test_a_parent_without_released_children_has_none() -> None:
 
 def test_holders_of_equal_values_of_two_columns_are_not_added_up() -> None:
     """A value of 150 people in each of two columns has no 200 of them, in whichever column."""
-    rows = {
-        "id": list(range(300)),
-        "job": ["baker"] * 150 + [None] * 150,
-        "name": [None] * 150 + ["baker"] * 150,
-        "pet": ["dog"] * 300,
-    }
+    bakers, others = ["baker"] * 150, [None] * 150
+    rows = {"job": bakers + others, "name": others + bakers, "pet": ["dog"] * 300}
+    rows["id"] = list(range(300))
     least = dpsu.CountLaplace(max_items=3, min_users=200)
     domains = dpsu.domains(
         rows, columns=["job", "name", "pet"], user="id", epsilon=30, delta=1e-6, mechanism=least
@@ -211,14 +199,9 @@ def test_files_have_a_row_for_each_item(tmp_path: Path) -> None:
         rows = list(csv.reader(file))
     assert rows == [
         ["column", "value", "country"],
-        ["size", "0", ""],
-        ["size", "1", ""],
-        ["size", "2", ""],
-        ["country", "'=de", ""],
-        ["country", "fr", ""],
-        ["city", "Berlin", "'=de"],
-        ["city", "Lyon", "fr"],
-        ["city", "Paris", "fr"],
+        *(["size", size, ""] for size in "012"),
+        *(["country", country, ""] for country in ("'=de", "fr")),
+        *(["city", *city] for city in (("Berlin", "'=de"), ("Lyon", "fr"), ("Paris", "fr"))),
     ]
     domains.write(tmp_path / "domain.parquet")
     table = pyarrow.parquet.read_table(tmp_path / "domain.parquet")
@@ -228,12 +211,14 @@ def test_files_have_a_row_for_each_item(tmp_path: Path) -> None:
     assert (tmp_path / "domain.json").read_text() == domains.to_json()
     assert isinstance(domains.to_pandas(), pd.DataFrame)
     assert isinstance(domains.to_polars(), pl.DataFrame)
-    with pytest.raises(ParameterError, match=r"must end in \.json, \.csv, \.parquet"):
-        domains.write(tmp_path / "domain.txt")
-    with pytest.raises(ParameterError, match="csv_safe is for output"):
-        domains.write(tmp_path / "domain.json", csv_safe=True)
-    with pytest.raises(ParameterError, match="path must be the name of a file"):
-        domains.write(3)  # type: ignore[arg-type]
+    wrong: Any
+    for wrong, csv_safe, words in (
+        (tmp_path / "domain.txt", False, r"must end in \.json, \.csv, \.parquet"),
+        (tmp_path / "domain.json", True, "csv_safe is for output"),
+        (3, False, "path must be the name of a file"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            domains.write(wrong, csv_safe=csv_safe)
 
 
 def test_a_level_named_as_a_head_of_the_table_keeps_its_name() -> None:
@@ -257,13 +242,16 @@ def test_notebooks_show_first_values_and_no_markup() -> None:
 def test_a_plan_takes_the_place_of_columns() -> None:
     plan = dpsu.plan(item=dpsu.Values(["sex"], ["country", "city"]), **SURE)
     assert dpsu.domains(people(), plan)["sex"] == ("f", "m")
-    assert dpsu.Domains(dpsu.release(people(), plan)) == dpsu.domains(people(), plan)
-    with pytest.raises(ParameterError, match="the plan decides columns; drop it"):
-        dpsu.domains(people(), plan, columns=["sex"])
-    with pytest.raises(ParameterError, match="the plan releases items of 'sex'"):
-        dpsu.domains(people(), dpsu.plan(item="sex", **SURE))
-    with pytest.raises(ParameterError, match="plan is a str"):
-        dpsu.domains(people(), "plan.json")  # type: ignore[arg-type]
+    released = dpsu.release(people(), plan)
+    assert dpsu.Domains(released) == dpsu.domains(people(), plan)
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        (plan, {"columns": ["sex"]}, "the plan decides columns; drop it"),
+        (dpsu.plan(item="sex", **SURE), {}, "the plan releases items of 'sex'"),
+        ("plan.json", {}, "plan is a str"),
+    ]
+    for given, options, words in refused:
+        with pytest.raises(ParameterError, match=words):
+            dpsu.domains(people(), given, **options)
     with pytest.raises(ParameterError, match="no release of the values of columns"):
         dpsu.Domains(dpsu.release({"a": ["b"]}, epsilon=1, delta=1e-6))
 

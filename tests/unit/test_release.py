@@ -59,10 +59,9 @@ def test_items_are_sorted_and_behave_like_a_set(
 
 
 def test_frames(result: dpsu.Release, numbers: dpsu.Release) -> None:
-    arrow, polars, pandas = result.to_arrow(), result.to_polars(), result.to_pandas()
-    assert isinstance(arrow, pa.Table)
-    assert isinstance(polars, pl.DataFrame)
-    assert isinstance(pandas, pd.DataFrame)
+    made = result.to_arrow(), result.to_polars(), result.to_pandas()
+    assert [type(frame) for frame in made] == [pa.Table, pl.DataFrame, pd.DataFrame]
+    arrow, polars, pandas = made
     for frame in (arrow["word"].to_pylist(), polars["word"].to_list(), pandas["word"].tolist()):
         assert frame == list(result.items)
     assert numbers.to_polars()["item"].dtype == pl.Int64
@@ -86,11 +85,7 @@ def test_files(result: dpsu.Release, numbers: dpsu.Release, tmp_path: Path) -> N
         for line in lines
     ]
     assert unescaped == list(result.items)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
-        f"{name}.{suffix}"
-        for name in ("words", "numbers")
-        for suffix in ("txt", "csv", "parquet", "json")
-    )
+    assert len(list(tmp_path.iterdir())) == 8
 
 
 def test_writing_is_all_or_nothing(
@@ -110,69 +105,55 @@ def test_writing_is_all_or_nothing(
 
 
 def test_files_that_cannot_be_written(result: dpsu.Release, tmp_path: Path) -> None:
-    with pytest.raises(dpsu.ParameterError, match=r"must end in \.txt"):
-        result.write(tmp_path / "words.xlsx")
-    with pytest.raises(dpsu.OutputError, match="no folder"):
-        result.write(tmp_path / "none" / "words.txt")
-    (tmp_path / "folder.txt").mkdir()
-    with pytest.raises(dpsu.OutputError, match="it is a folder"):
-        result.write(tmp_path / "folder.txt")
+    for name, kind, words in (
+        ("words.xlsx", dpsu.ParameterError, r"must end in \.txt"),
+        ("none/words.txt", dpsu.OutputError, "no folder"),
+    ):
+        with pytest.raises(kind, match=words):
+            result.write(tmp_path / name)
     if os.geteuid() != 0:
         tmp_path.chmod(0o500)
         with pytest.raises(dpsu.OutputError, match="cannot write"):
             result.write(tmp_path / "words.txt")
 
 
-def test_reports(result: dpsu.Release) -> None:
-    text = result.report()
-    assert f"{len(ODD)} items released" in text
-    assert "(2, 1e-13)-differential privacy" in text
-    facts = json.loads(result.report_json())
-    assert facts["released"] == len(ODD)
-    assert facts["private"] is True
-    assert dpsu.Plan.from_json(json.dumps(facts["plan"])) == result.plan
-
-
-def test_seeded_and_unproven_releases_are_marked() -> None:
+def test_reports_mark_what_has_no_guarantee(result: dpsu.Release) -> None:
     data = {u: ["a", "b"] for u in range(300)}
+    unproven = dpsu.Greedy(calibration="paper", allow_unproven=True)
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
         seeded = dpsu.release(data, epsilon=1, delta=1e-5, insecure_seed=1)
-    unproven = dpsu.release(
-        data, epsilon=1, delta=1e-5, mechanism=dpsu.Greedy(calibration="paper", allow_unproven=True)
-    )
-    for marked in (seeded, unproven):
-        assert not marked.private
-        assert "NO GUARANTEE" in marked.report()
-        assert json.loads(marked.report_json())["private"] is False
+    without = seeded, dpsu.release(data, epsilon=1, delta=1e-5, mechanism=unproven)
+    for made in (result, *without):
+        facts = json.loads(made.report_json())
+        assert made.private == facts["private"] == (made is result)
+        assert ("NO GUARANTEE" in made.report()) == (made is not result)
+        assert facts["released"] == len(made)
+        assert f"{len(made)} items released" in made.report()
+        assert dpsu.Plan.from_json(json.dumps(facts["plan"])) == made.plan
+    assert "(2, 1e-13)-differential privacy" in result.report()
 
 
 def test_os_randomness_differs_and_seeds_repeat() -> None:
     data = {u: [f"item {(u * k) % 97}" for k in range(1, 9)] for u in range(300)}
-    fresh = {dpsu.release(data, epsilon=2, delta=1e-3).items for _ in range(5)}
+    fresh, seeded = (
+        {dpsu.release(data, epsilon=2, delta=1e-3, insecure_seed=seed).items for _ in range(4)}
+        for seed in (None, 4)
+    )
     assert len(fresh) > 1
-    seeded = {dpsu.release(data, epsilon=2, delta=1e-3, insecure_seed=4).items for _ in range(3)}
     assert len(seeded) == 1
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contributions, "ROWS_PER_REPORT", 10)
     told: list[tuple[str, int]] = []
-    table = pa.table({"user": [1, 2] * 50, "item": ["a", "b"] * 50})
     dpsu.release(
-        table, epsilon=1, delta=1e-5, mechanism="policy-gaussian",
+        {u: ["a", "b"] for u in range(50)}, epsilon=1, delta=1e-5, mechanism="policy-gaussian",
         progress=lambda stage, number: told.append((stage, number)),
     )  # fmt: skip
     furthest = {stage: number for stage, number in told if stage != "compiling"}
     assert list(furthest.items()) == [
-        ("reading", 100), ("grouping by user", 0), ("weighing items", 2), ("tossing coins", 0),
+        ("reading", 100), ("grouping by user", 0), ("weighing items", 50), ("tossing coins", 0),
     ]  # fmt: skip
-
-
-def test_users_are_told_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributions, "ROWS_PER_REPORT", 10)
-    told: list[int] = []
-    data = {u: ["a", "b"] for u in range(50)}
-    dpsu.release(
-        data, epsilon=1, delta=1e-5, mechanism="policy-gaussian",
-        progress=lambda stage, number: told.append(number) if stage == "weighing items" else None,
-    )  # fmt: skip
-    assert told == list(range(0, 51, 5))
+    # Users are told stretch by stretch.
+    users = [number for stage, number in told if stage == "weighing items"]
+    assert users == list(range(0, 51, 5))

@@ -320,15 +320,11 @@ def _hex_of_uuids(values: pa.Array) -> pa.Array:
     from dpsu.kernels.hexadecimal import write_uuids
 
     texts = np.empty(36 * len(values), np.uint8)
-    write_uuids(_fixed(values.storage, 16).ravel(), HEX, texts)
-    return _text_of(texts, np.arange(len(values) + 1, dtype=np.int64) * 36, values)
-
-
-def _fixed(values: pa.Array, width: int) -> NDArray[np.uint8]:
-    """Cells of so many bytes, one in each row; cells that are missing have any bytes."""
-    filled = values.cast(pa.large_binary()).fill_null(b"\0" * width)
+    # Cells that are missing have any bytes.
+    filled = values.storage.cast(pa.large_binary()).fill_null(b"\0" * 16)
     data, offsets = text_buffers(filled)
-    return data[offsets[0] : offsets[-1]].reshape(len(values), width)
+    write_uuids(data[offsets[0] : offsets[-1]], HEX, texts)
+    return _text_of(texts, np.arange(len(values) + 1, dtype=np.int64) * 36, values)
 
 
 def _text_of(data: NDArray[np.uint8], offsets: NDArray[np.int64], like: pa.Array) -> pa.Array:

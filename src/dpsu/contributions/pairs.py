@@ -118,23 +118,6 @@ class Pairs:
         return replace(self, blocks=[block for block in kept if len(block.users)])
 
 
-def rows_of(
-    user: pa.ChunkedArray,
-    item: pa.ChunkedArray,
-    repeats: pa.ChunkedArray | None,
-    names: tuple[str, str, str | None],
-    *,
-    shared_users: bool = True,
-    tally: Tally | None = None,
-    types: tuple[str | None, str | None] = (None, None),
-    item_keys: Keys | None = None,
-) -> Rows:
-    """Rows that are already in memory, in one part."""
-    tally = Tally(None) if tally is None else tally
-    keys = Keys() if item_keys is None else item_keys
-    return Rows([lambda: (user, item, repeats)], names, shared_users, tally, types, keys)
-
-
 def report_lost(tally: Tally, strict: bool) -> None:
     """Warn that something was left out, or refuse it; never say how much."""
     for problem in sorted(tally.lost):

@@ -120,7 +120,7 @@ def select_items(
         released = selection.run(LocalRounds(held, users, items, key, users_weighed), items, key)
     found = items.take(np.flatnonzero(released)).values
     if public is not None:
-        found = pa.concat_arrays([found, public.as_type(found.type)])
+        found = pa.concat_arrays([found, public.added(found.type)])
     return plan, found.take(pc.sort_indices(found))
 
 

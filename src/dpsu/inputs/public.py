@@ -151,12 +151,16 @@ class PublicItems:
         return _digest([self.items])
 
     def as_type(self, type_: pa.DataType) -> pa.Array:
-        """All items, held or not, in the type of the private ones, each once."""
+        """The items in the type of the private ones, each once."""
         typed = without_values(
             lambda: self.items.cast(type_),
             "public_items has text that is not an integer, but the private items are integers",
         )
         return typed.unique()
+
+    def added(self, type_: pa.DataType) -> pa.Array:
+        """What joins the items that were found: all of them, held or not."""
+        return self.as_type(type_)
 
     def refuse_other_than(self, codec: Codec) -> None:
         """Refuse public items that are no values of the types of the private ones."""

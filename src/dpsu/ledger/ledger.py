@@ -390,10 +390,8 @@ def _name(dataset: str) -> str:
     return unicodedata.normalize("NFC", dataset)
 
 
-def _budget(
-    budget: tuple[float, float] | None, flags: dict[str, str] | None = None
-) -> Privacy | None:
-    return None if budget is None else price("budget", budget, flags)
+def _budget(budget: tuple[float, float] | None) -> Privacy | None:
+    return None if budget is None else price("budget", budget)
 
 
 def _statements(script: str) -> Iterator[str]:

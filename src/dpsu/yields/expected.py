@@ -257,9 +257,9 @@ def typical_need(
     return int(numbers[best]) if best < len(numbers) else None
 
 
-def pairs_to_try(source: Source, progress: Callable[[int], None] = lambda rows: None) -> Pairs:
+def pairs_to_try(source: Source) -> Pairs:
     """Read rows as a release would, with how often users hold items."""
-    return source.pairs(Key.from_insecure_seed(FIRST_KEY), with_repeats=True, progress=progress)
+    return source.pairs(Key.from_insecure_seed(FIRST_KEY), with_repeats=True)
 
 
 def _copied(held: Contributions) -> Contributions:

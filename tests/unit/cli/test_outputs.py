@@ -18,6 +18,7 @@ import subprocess
 import sys
 import termios
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ import pytest
 import dpsu
 from dpsu.runtime import writing
 from tests.support.children import hear_signals
-from tests.unit.cli.test_cli import Run, run  # noqa: F401
+from tests.unit.cli.test_cli import Run
 
 PRIVACY = ("--mechanism", "weighted-gaussian", "--epsilon", "2", "--delta", "1e-6")
 MANY = [f"{n * 7919 % 10**9:09d}" for n in range(30_000)]
+DPSU = [sys.executable, "-m", "dpsu"]
 LONGEST = 600
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 class Case:
@@ -42,12 +43,8 @@ class Case:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.rows, self.known, self.book = (
-            folder / "rows.csv",
-            folder / "known.txt",
-            folder / "b.db",
-        )
-        self.out = folder / "out"
+        self.rows, self.known = folder / "rows.csv", folder / "known.txt"
+        self.book, self.out = folder / "b.db", folder / "out"
         self.out.mkdir()
         self.rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
         self.known.write_text("".join(f"{item}\n" for item in MANY))
@@ -58,7 +55,7 @@ class Case:
     def command(self, *arguments: object, rows: str | None = None) -> list[str]:
         given = ["release", rows or str(self.rows), *PRIVACY, "--public-items", str(self.known),
                  "--ledger", str(self.book), "--dataset", "visits", "--budget", "40,0.01"]  # fmt: skip
-        return [sys.executable, "-m", "dpsu", *given, *map(str, arguments)]
+        return [*DPSU, *given, *map(str, arguments)]
 
     def environment(self, **more: str) -> dict[str, str]:
         paths = [str(self.patches), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
@@ -83,10 +80,10 @@ class Case:
     def states(self) -> list[str]:
         return [entry.state for entry in dpsu.Ledger(self.book).account("visits").releases]
 
-    def charged(self) -> bool:
-        """Whether a release is on record; a ledger that is being made has none."""
+    def charged(self, releases: int = 1) -> bool:
+        """Whether so many are on record; a ledger that is being made has none."""
         try:
-            return self.states() == ["unfinished"]
+            return self.states() == ["unfinished"] * releases
         except dpsu.DpsuError:
             return False
 
@@ -113,20 +110,22 @@ def ended(process: Any) -> tuple[int, str]:
     return process.returncode, said.decode().lstrip("\n")
 
 
-def limited(size: int) -> Any:
+def limited(size: int = 100_000) -> Any:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 # Standard output: all of it, or an error.
 
 
-def test_a_full_disk_under_standard_output_is_told(case: Case) -> None:
+def test_a_full_disk_is_told_and_leaves_what_was_there(case: Case) -> None:
+    """A limit on the size of files stands for the full disk."""
     case.run("--quiet")  # compile, and make the ledger, without limits
+    report = case.out / "report.txt"
     for unbuffered in ("1", ""):
         with (case.out / "items").open("wb") as file:
             done = case.run(
-                "--report", case.out / "report.txt",
-                stdout=file, env=case.environment(PYTHONUNBUFFERED=unbuffered), preexec_fn=limited(200_000),
+                "--report", report,
+                stdout=file, env=case.environment(PYTHONUNBUFFERED=unbuffered), preexec_fn=limited(),
             )  # fmt: skip
         assert done.returncode == 1
         assert b"cannot write standard output: File too large" in done.stderr
@@ -137,7 +136,18 @@ def test_a_full_disk_under_standard_output_is_told(case: Case) -> None:
         assert b"items released" not in done.stderr
         assert b"Traceback" not in done.stderr
         assert case.written() == ["items"]
-    assert case.states() == ["done", "unfinished", "unfinished"]
+    (case.out / "items").unlink()
+    for suffix in ("txt", "csv", "parquet", "json"):
+        output = case.out / f"items.{suffix}"
+        output.write_text("what was there before")
+        done = case.run("--output", output, "--report", report, preexec_fn=limited())
+        assert done.returncode == 1, suffix
+        assert f"cannot write '{output}'".encode() in done.stderr, suffix
+        assert b"Traceback" not in done.stderr, suffix
+        assert case.written() == [output.name], suffix
+        assert output.read_text() == "what was there before", suffix
+        output.unlink()
+    assert case.states() == ["done", *["unfinished"] * 6]
 
 
 def test_readers_who_stop_early_are_told_of(case: Case) -> None:
@@ -175,7 +185,7 @@ def test_other_output_is_whole_too(tmp_path: Path) -> None:
     for arguments in (["mechanisms"], ["plan", *PRIVACY, "--json"]):
         with (tmp_path / "out").open("wb") as file:
             done = subprocess.run(
-                [sys.executable, "-m", "dpsu", *arguments],
+                [*DPSU, *arguments],
                 stdout=file, stderr=subprocess.PIPE, check=False, timeout=LONGEST,
                 env=os.environ | {"PYTHONUNBUFFERED": "1"}, preexec_fn=limited(500),
             )  # fmt: skip
@@ -202,34 +212,32 @@ sys.addaudithook(heard)
 """
 
 
-def test_items_and_report_are_on_the_disk_before_they_are_renamed_and_marked(case: Case) -> None:
+def watched(case: Case, *arguments: object, **more: Any) -> list[tuple[str, str]]:
+    """What a run brings to the disk, renames and connects to, with the names of files."""
     case.patch(WATCH)
     log = case.folder / "log"
-    output, report = case.out / "items.csv", case.out / "report.json"
-    done = case.run("--output", output, "--report", report, env=case.environment(LOG=str(log)))
+    done = case.run(*arguments, env=case.environment(LOG=str(log)), **more)
     assert done.returncode == 0
     events = [line.split(" ") for line in log.read_text().splitlines()]
-    events = [[what, Path(where).name] for what, where in events]
-    names = [name.rsplit(".", 2)[0] for _, name in events]
-    steps = list(zip([what for what, _ in events], names, strict=True))
-    disk, placed = ("disk", ".items.csv"), ("os.rename", ".items.csv")
-    disk_of_report, placed_report = ("disk", ".report.json"), ("os.rename", ".report.json")
-    folder = [n for n, (what, name) in enumerate(events) if (what, name) == ("disk", "out")]
-    first = steps.index(placed)
-    assert max(steps.index(disk), steps.index(disk_of_report)) < first
+    return [(what, Path(where).name) for what, where in events]
+
+
+def test_items_and_report_are_on_the_disk_before_they_are_renamed_and_marked(case: Case) -> None:
+    events = watched(case, "--output", case.out / "items.csv", "--report", case.out / "report.json")
+    # Partial files have a random part.
+    steps = [(what, name.rsplit(".", 2)[0]) for what, name in events]
+    first = steps.index(("os.rename", ".items.csv"))
+    assert max(steps.index(("disk", ".items.csv")), steps.index(("disk", ".report.json"))) < first
     # Nothing between the renames, and the ledger after everything.
-    assert steps[first + 1] == placed_report
-    marked = [n for n, (what, _) in enumerate(events) if what == "sqlite3.connect"][-1]
-    assert first + 1 < folder[-1] < marked
+    assert steps[first + 1] == ("os.rename", ".report.json")
+    folder = [n for n, event in enumerate(events) if event == ("disk", "out")]
+    marked = [n for n, (what, _) in enumerate(events) if what == "sqlite3.connect"]
+    assert first + 1 < folder[-1] < marked[-1]
 
 
-@pytest.mark.slow
 def test_standard_output_in_a_file_is_on_the_disk_before_the_mark(case: Case) -> None:
-    case.patch(WATCH)
-    log = case.folder / "log"
     with (case.out / "items").open("wb") as file:
-        assert case.run(stdout=file, env=case.environment(LOG=str(log))).returncode == 0
-    events = [line.split(" ")[0] for line in log.read_text().splitlines()]
+        events = [what for what, _ in watched(case, stdout=file)]
     # The ledger is opened to charge the release, and once more after the items are on the disk.
     assert events[0] == "sqlite3.connect"
     assert "sqlite3.connect" in events[events.index("disk") :]
@@ -242,27 +250,13 @@ def test_release_write_brings_files_to_the_disk(
     seen: list[str] = []
     fsync = os.fsync
 
-    def watched(descriptor: int) -> None:
+    def seen_too(descriptor: int) -> None:
         seen.append(Path(f"/proc/self/fd/{descriptor}").readlink().suffix)
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(os, "fsync", seen_too)
     released(["a"]).write(tmp_path / "items.txt")
     assert seen == [".partial", tmp_path.suffix]
-
-
-def test_no_report_without_its_items(case: Case) -> None:
-    case.run("--quiet")
-    output, report = case.out / "items.txt", case.out / "report.json"
-    with Path("/dev/full").open("wb") as full:
-        for done in (
-            case.run("--output", output, "--report", report, preexec_fn=limited(200_000)),
-            case.run("--report", report, stdout=full),
-        ):
-            assert done.returncode == 1
-            assert b"cannot write" in done.stderr
-            assert case.written() == []
-    assert case.states() == ["done", "unfinished", "unfinished"]
 
 
 @pytest.mark.slow
@@ -315,21 +309,30 @@ os.fsync = stopped
 
 
 @pytest.mark.slow
-def test_signals_while_writing_leave_nothing(case: Case) -> None:
+def test_signals_leave_nothing(case: Case) -> None:
+    """While it reads what never ends, and while it writes."""
     case.patch(STOP)
     output = case.out / "items.txt"
     output.write_text("what was there before")
-    for number in SIGNALS:
-        log = case.folder / number.name
-        process = case.started("--output", output, env=case.environment(LOG=str(log)))
-        wait_for(log.exists, process)
+    cases = (
+        (signal.SIGINT, None),
+        (signal.SIGINT, "-"),
+        (signal.SIGTERM, None),
+        (signal.SIGHUP, "-"),
+    )
+    for runs, (number, rows) in enumerate(cases, 1):
+        log = case.folder / f"log {runs}"
+        process = case.started(
+            "--output", output, rows=rows, env=case.environment(LOG=str(log)), stdin=subprocess.PIPE
+        )
+        wait_for(log.exists if rows is None else partial(case.charged, runs), process)
         process.send_signal(number)
-        code, said = ended(process)
+        assert process.wait(60) == 1
         kept = "the ledger keeps this release as unfinished"
-        assert (code, said) == (1, f"dpsu: interrupted; no output was written; {kept}\n"), number
+        assert ended(process)[1] == f"dpsu: interrupted; no output was written; {kept}\n", number
         assert case.written() == ["items.txt"]
         assert output.read_text() == "what was there before"
-    assert case.states() == ["unfinished"] * len(SIGNALS)
+    assert case.charged(len(cases))
 
 
 def with_terminal() -> None:
@@ -444,22 +447,23 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert link.is_symlink()
 
 
-def test_what_is_no_file_is_refused_before_anything_is_charged(case: Case) -> None:
+def test_what_is_no_file_is_refused_before_anything_is_charged(run: Run, case: Case) -> None:
     pipe, both = case.out / "items.txt", case.out / "both"
     os.mkfifo(pipe)
-    done = case.run("--output", pipe)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"dpsu: cannot write '{pipe}': it is a pipe; leave --output away to print to standard "
-        "output, or name a file\n".encode()
-    )
+    aside = "leave --output away to print to standard output, or name a file"
+    for typed, words in (
+        (("--output", pipe), f"cannot write '{pipe}': it is a pipe; {aside}"),
+        (
+            ("--output", case.out / "some.txt", "--report", "/dev/null"),
+            "cannot write '/dev/null': it is a device; name a file",
+        ),
+    ):
+        code, out, err = run(*case.command(*typed)[len(DPSU) :])
+        assert (code, out, err) == (1, "", f"dpsu: {words}\n")
     with both.open("wb") as file:
         done = case.run("--report", both, stdout=file)
     assert done.returncode == 1
     assert b"it is where this process prints; name a file" in done.stderr
-    done = case.run("--output", case.out / "some.txt", "--report", "/dev/null")
-    assert done.returncode == 1
-    assert b"cannot write '/dev/null': it is a device; name a file" in done.stderr
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert case.written() == ["both", "items.txt"]
     assert not case.book.exists()
@@ -499,24 +503,21 @@ def test_a_replaced_file_hands_on_its_mode_and_owner(tmp_path: Path) -> None:
     assert stat.S_IMODE(new.stat().st_mode) == 0o666 & ~mask
 
 
-@pytest.mark.slow
-def test_comparisons_are_for_their_owner_alone(case: Case) -> None:
+def test_comparisons_are_for_their_owner_alone(run: Run, case: Case) -> None:
     numbers, page = case.out / "numbers.json", case.out / "page.html"
     page.write_text("an old page")
     page.chmod(0o644)
-    done = subprocess.run(
-        [sys.executable, "-m", "dpsu", "compare", str(case.rows), "--epsilon", "1", "--delta", "1e-6",
-         "--mechanisms", "count-laplace", "--max-items", "2", "--json", str(numbers),
-         "--html", str(page)],
-        check=False, capture_output=True, timeout=LONGEST,
+    code, _, err = run(
+        "compare", case.rows, "--epsilon", "1", "--delta", "1e-6", "--mechanisms", "count-laplace",
+        "--max-items", "2", "--json", numbers, "--html", page,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert code == 0, err
     assert "NOT PRIVATE" in json.loads(numbers.read_text())
     assert "an old page" not in page.read_text()
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (numbers, page)} == {0o600}
     found = dpsu.compare(case.rows, epsilon=1, delta=1e-6, mechanisms=["policy-laplace"])
     found.write_html(case.out / "other.html")
-    assert stat.S_IMODE((case.out / "other.html").stat().st_mode) == 0o600
+    written = (numbers, page, case.out / "other.html")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
 
 
 def test_what_is_read_is_not_replaced(case: Case) -> None:
@@ -568,37 +569,30 @@ def test_terminals_are_shown_escapes_and_others_get_the_items(case: Case) -> Non
 FORMULAS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'quoted", "plain", "a=b", "\uff1d1"]
 
 
-@pytest.mark.slow
-def test_cells_that_spreadsheets_would_run(case: Case) -> None:
+def test_cells_that_spreadsheets_would_run(run: Run, case: Case) -> None:
+    def cells(path: Path) -> list[list[str]]:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.reader(file))
+
     case.known.write_text("".join(f"{item}\n" for item in FORMULAS if "\r" not in item))
     output = case.out / "items.csv"
-    done = case.run("--output", output, "--csv-safe", "--counts", "--quiet")
-    assert done.returncode == 0, done.stderr
-    with output.open(newline="", encoding="utf-8") as file:
-        head, *rows = csv.reader(file)
+    typed = case.command("--output", output, "--csv-safe", "--counts", "--quiet")
+    assert run(*typed[len(DPSU) :]) == (0, "", "")
+    head, *rows = cells(output)
     assert head == ["item", "noisy_users"]
-    cells = {row[0] for row in rows}
-    assert {"'=1+1", "'+1", "'-1", "'@x", "'\tx", "''quoted", "plain", "a=b", "'\uff1d1"} <= cells
+    safe = {"'=1+1", "'+1", "'-1", "'@x", "'\tx", "''quoted", "plain", "a=b", "'\uff1d1"}
+    assert safe <= {row[0] for row in rows}
     # Numbers are numbers, whatever their sign.
     assert all(row[1].lstrip("-").isdigit() for row in rows)
-    for arguments in (["--csv-safe"], ["--csv-safe", "--output", case.out / "x.txt"]):
-        done = case.run(*arguments)
-        assert done.returncode == 2
-        assert b"--csv-safe is for --output FILE.csv" in done.stderr
-
-
-def test_csv_safe_can_be_taken_back(tmp_path: Path) -> None:
-    path = tmp_path / "items.csv"
-    released(FORMULAS).write(path, csv_safe=True)
-    with path.open(newline="", encoding="utf-8") as file:
-        cells = [row[0] for row in csv.reader(file)][1:]
-    assert not any(cell[0] in "=+-@\t\r\uff1d" for cell in cells)
-    assert [cell[1:] if cell.startswith("'") else cell for cell in cells] == FORMULAS
-    released(FORMULAS).write(path)
-    with path.open(newline="", encoding="utf-8") as file:
-        assert [row[0] for row in csv.reader(file)][1:] == FORMULAS
+    # It can be taken back.
+    released(FORMULAS).write(output, csv_safe=True)
+    first = [row[0] for row in cells(output)[1:]]
+    assert not any(cell[0] in "=+-@\t\r\uff1d" for cell in first)
+    assert [cell[1:] if cell.startswith("'") else cell for cell in first] == FORMULAS
+    released(FORMULAS).write(output)
+    assert [row[0] for row in cells(output)[1:]] == FORMULAS
     with pytest.raises(dpsu.ParameterError, match="csv_safe is for"):
-        released(FORMULAS).write(tmp_path / "items.txt", csv_safe=True)
+        released(FORMULAS).write(case.out / "items.txt", csv_safe=True)
 
 
 def test_partial_files_are_locked_while_they_are_written(tmp_path: Path) -> None:
@@ -619,52 +613,54 @@ def test_partial_files_are_locked_while_they_are_written(tmp_path: Path) -> None
 # No items, and what they needed.
 
 
-def test_no_items_are_explained(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.csv"
+def test_no_items_are_explained(run: Run, tmp_path: Path) -> None:
+    rows, report = tmp_path / "rows.csv", tmp_path / "report.txt"
     rows.write_text("user,item\nu1,a\nu2,b\n")
-    report = tmp_path / "report.txt"
-    done = subprocess.run(
-        [sys.executable, "-m", "dpsu", "release", str(rows), "--mechanism", "count-laplace",
-         "--max-items", "1", "--epsilon", "1", "--delta", "1e-6", "--report", str(report)],
-        capture_output=True, check=True, text=True, timeout=LONGEST,
+    code, _, err = run(
+        "release", rows, "--mechanism", "count-laplace", "--max-items", "1", "--epsilon", "1",
+        "--delta", "1e-6", "--report", report,
     )  # fmt: skip
+    assert code == 0
     plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.CountLaplace(max_items=1))
     weight = plan.needed[0.5]
     assert weight is not None
     needs = f"An item needs {-int(-weight // 1):,} users who hold it, to be released with "
-    for told in (done.stderr, report.read_text()):
+    for told in (err, report.read_text()):
         assert "0 items released" in told
         assert f"{needs}probability 0.5; docs/guides/nothing-came-out.md says what" in told
     assert (Path(__file__).parents[3] / "docs" / "guides" / "nothing-came-out.md").exists()
-    released_some = released(["a"])
-    assert "nothing-came-out" not in released_some.report()
+    assert "nothing-came-out" not in released(["a"]).report()
 
 
-def test_what_is_read_is_never_written(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_read_is_never_written(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    data = folder / "d.csv"
+    data, base, book = folder / "d.csv", tmp_path / "q.duckdb", tmp_path / "ledger.db"
     data.write_text("user,item\n" + "".join(f"u{u},a\n" for u in range(50)))
-    base = tmp_path / "q.duckdb"
     with duckdb.connect(str(base)) as connection:
         connection.execute("create table t as select 'u' as user, 'i' as item")
-    book = tmp_path / "ledger.db"
+    privacy = ["--epsilon", "1", "--delta", "1e-6"]
+    plan = tmp_path / "plan.json"
+    dpsu.plan(epsilon=1, delta=1e-6).write(plan)
+    query: list[object] = ["--source", f"duckdb:{base}", "--query", "select * from t", *privacy]
+    charged = ["--ledger", book, "--dataset", "x", "--budget", "9,1e-3"]
     cases: list[tuple[list[object], Path]] = [
-        ([folder], data),
-        ([f"{folder}/*.csv"], data),
-        ([data, "--engine", "spark"], data),
-        (["--source", f"duckdb:{base}", "--query", "select * from t"], base),
-        (
-            [data, "--ledger", book, "--dataset", "x", "--budget", "9,1e-3"],
-            Path(f"{book}-journal"),
-        ),
+        ([data, *privacy], data),
+        ([folder, *privacy], data),
+        ([f"{folder}/*.csv", *privacy], data),
+        ([data, *privacy, "--engine", "spark"], data),
+        ([data, "--plan", plan], plan),
+        (query, base),
+        ([data, *privacy, *charged], Path(f"{book}-journal")),
     ]
     for option in ("--output", "--report"):
         for read, target in cases:
             before = target.read_bytes() if target.exists() else None
-            privacy = ["--epsilon", "1", "--delta", "1e-6"]
-            code, _, said = run("release", *read, *privacy, option, target)
+            code, _, said = run("release", *read, option, target)
             assert code == 2, read
             assert "is also read" in said or "must end in" in said, read
             assert (target.read_bytes() if target.exists() else None) == before
             assert not book.exists()
+    both = tmp_path / "both.txt"
+    assert run("release", data, *privacy, "--output", both, "--report", both)[0] == 2
+    assert not both.exists()

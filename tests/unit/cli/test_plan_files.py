@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Callable
@@ -16,26 +15,16 @@ import pytest
 import dpsu
 from dpsu.cli import options
 from dpsu.plans.mechanisms import MECHANISMS
-from tests.unit.cli.test_cli import Run, run  # noqa: F401
+from tests.unit.cli.test_cli import COLUMNS, ROWS, Run
 
-ROWS = [(f"u{u}", f"item {i}") for u in range(300) for i in (1, 2, 3, 1000 + u)]
 PROMISE = ("--epsilon", "2", "--delta", "1e-13")
-COLUMNS = ("--user", "who", "--item", "what")
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
 SURE = ("--mechanism", "weighted-gaussian")
 ITEMS = ["item 1", "item 2", "item 3"]
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.parquet"
-    table = pa.table({"who": [u for u, _ in ROWS], "what": [i for _, i in ROWS]})
-    pa.parquet.write_table(table, path)
-    return path
-
-
-@pytest.fixture
-def approve(run: Run, tmp_path: Path) -> Callable[..., Path]:  # noqa: F811
+def approve(run: Run, tmp_path: Path) -> Callable[..., Path]:
     """Writes the plan that `dpsu plan --json` prints to a file."""
 
     def made(*arguments: object) -> Path:
@@ -49,10 +38,7 @@ def approve(run: Run, tmp_path: Path) -> Callable[..., Path]:  # noqa: F811
 
 
 def test_an_approved_plan_runs_and_everything_names_it(
-    run: Run,  # noqa: F811
-    data: Path,
-    approve: Callable[..., Path],
-    tmp_path: Path,
+    run: Run, data: Path, approve: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Plan, report in both forms, Parquet file and ledger are joined by plan hash and run id."""
     file = approve(*SURE, "--max-items", "20", "--counts")
@@ -94,34 +80,31 @@ def test_an_approved_plan_runs_and_everything_names_it(
 def test_a_release_in_python_names_its_plan_and_run(tmp_path: Path) -> None:
     ledger = dpsu.Ledger(tmp_path / "ledger.db")
     plan = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian")
+
+    def written(found: dpsu.Release) -> dict[bytes, bytes]:
+        found.write(tmp_path / "items.parquet")
+        kept: dict[bytes, bytes] = pa.parquet.read_schema(tmp_path / "items.parquet").metadata
+        return kept
+
     for spending in (ledger.dataset("visits", budget=(9, 1e-4)), None):
         found = dpsu.release(ROWS, plan, ledger=spending)
-        facts = json.loads(found.report_json())
-        assert found.run.id == facts["run"]["id"]
+        assert found.run.id == json.loads(found.report_json())["run"]["id"]
         assert found.run.id in found.report()
         assert found.plan.hash in found.report()
         assert found.run.dataset == (None if spending is None else "visits")
-        found.write(tmp_path / "items.parquet")
-        kept = pa.parquet.read_schema(tmp_path / "items.parquet").metadata
+        kept = written(found)
         assert kept[b"dpsu.run"].decode() == found.run.id
         assert (b"dpsu.dataset" in kept) == (spending is not None)
         # Frames hold the items, and nothing that a merge of theirs would carry along.
         assert found.to_arrow().schema.metadata is None
     (entry,) = ledger.account("visits").releases
     assert entry.plan_hash == plan.hash
-
-
-def test_a_release_without_a_guarantee_says_so_in_its_file(tmp_path: Path) -> None:
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
-        found = dpsu.release(
-            ROWS, epsilon=2, delta=1e-6, mechanism="weighted-gaussian", insecure_seed=1
-        )
-    found.write(tmp_path / "items.parquet")
-    kept = pa.parquet.read_schema(tmp_path / "items.parquet").metadata
-    assert kept[b"dpsu.guarantee"].startswith(b"NO GUARANTEE")
+        found = dpsu.release(ROWS, epsilon=2, delta=1e-6, insecure_seed=1)
+    assert written(found)[b"dpsu.guarantee"].startswith(b"NO GUARANTEE")
 
 
-def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:  # noqa: F811
+def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:
     """Every flag that makes a plan is refused beside one, except public data that a file lacks."""
     plan = approve(*SURE)
     kinds = {flag.name: flag.option for flag in options.flags_of(*MECHANISMS.values())}
@@ -163,206 +146,131 @@ def put(*path: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return edit
 
 
-EDITS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
-    "noise": (put("derived", "selection", "curve", "scale", value=0.1), "curve.scale differs"),
-    "epsilon": (put("privacy", "epsilon", value=4.0), "not what its hash stands for"),
-    "delta": (put("privacy", "delta", value=1e-3), "not what its hash stands for"),
-    "epsilon, rehashed": (
-        lambda values: rehashed(put("privacy", "epsilon", value=4.0)(values)),
-        "derived.",
-    ),
-    "user": (put("user", "columns", value="what"), "not what its hash stands for"),
-    "item": (put("item", "columns", value="who"), "not what its hash stands for"),
-    "hash": (put("hash", value="0" * 64), "not what its hash stands for"),
-    "option": (put("mechanism", "max_items", value=3), "not what its hash stands for"),
-    "mechanism": (put("mechanism", "name", value="sips"), "sips has no option"),
-    "unknown mechanism": (put("mechanism", "name", value="magic"), "magic is not one of"),
-    "range": (put("mechanism", "max_items", value=0), "--max-items 0 is out of range"),
-    "theorem": (put("derived", "theorem", value="none"), "theorem differs"),
-    "private": (put("derived", "private", value=False), "private differs"),
-    "format": (put("format", value=1), "a plan of format 1, and this dpsu knows format 3"),
-    "version": (put("version", value="0.0.1"), "seed or version) is not what its hash stands for"),
-    "unknown part": (put("note", value="approved"), "an unknown 'note'"),
-    "missing part": (lambda values: values.pop("counts") or values, "it has no 'counts'"),
-    "other parts": (put("user", value={"name": "who"}), "its Users has no 'columns'"),
-    "no number": (put("privacy", "epsilon", value="2"), "--epsilon 2 is not a number"),
-    "no object": (lambda values: [values], "this is JSON, but not a plan"),  # type: ignore[dict-item,return-value]
-}
+Edit = Callable[[dict[str, Any]], Any]
+# What every change of a file comes to is looked at in tests of plans; here is what the shell says.
+EDITS: list[tuple[Edit, str]] = [
+    (put("derived", "selection", "curve", "scale", value=0.1), "curve.scale differs"),
+    (put("privacy", "epsilon", value=4.0), "not what its hash stands for"),
+    (lambda values: rehashed(put("privacy", "epsilon", value=4.0)(values)), "derived."),
+    (put("mechanism", "name", value="sips"), "sips has no option"),
+    (put("mechanism", "name", value="magic"), "magic is not one of"),
+    (put("mechanism", "max_items", value=0), "--max-items 0 is out of range"),
+    (put("format", value=1), "a plan of format 1, and this dpsu knows format 3"),
+    (put("note", value="approved"), "an unknown 'note'"),
+    (put("user", value={"name": "who"}), "its Users has no 'columns'"),
+    (put("privacy", "epsilon", value="2"), "--epsilon 2 is not a number"),
+    (lambda values: [values], "this is JSON, but not a plan"),
+]
 
 
 def test_a_plan_that_was_edited_is_refused(
-    run: Run,  # noqa: F811
-    data: Path,
-    approve: Callable[..., Path],
-    tmp_path: Path,
+    run: Run, data: Path, approve: Callable[..., Path], tmp_path: Path
 ) -> None:
-    for edit in EDITS:
-        file, ledger = approve(*SURE), tmp_path / "ledger.db"
-        change, words = EDITS[edit]
-        values = json.loads(file.read_text("utf-8"))
-        file.write_text(json.dumps(change(copy.deepcopy(values))), "utf-8")
-        charged = ["--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4"]
-        code, out, err = run("release", data, "--plan", file, *charged)
-        assert (code, out) == (2, ""), edit
-        assert words in err, edit
-        assert "Traceback" not in err, edit
-        assert not ledger.exists(), edit
-        with pytest.raises(dpsu.ParameterError):
-            dpsu.Plan.from_json(file.read_text("utf-8"))
-
-
-def test_what_is_no_plan_is_refused(run: Run, data: Path, tmp_path: Path) -> None:  # noqa: F811
-    for content in [b"", b"{}", b"[]", b"\xff\xfe", b"plan", b"[" * 10**5]:
-        (tmp_path / "plan.json").write_bytes(content)
-        code, out, err = run("release", data, "--plan", tmp_path / "plan.json")
-        assert (code, out) == (2, ""), content
-        assert str(tmp_path / "plan.json") in err, content
-        assert any(
-            words in err for words in ("it is not JSON", "JSON, but not a", "it is not text")
-        ), content
-        code, out, err = run("release", data, "--plan", tmp_path / "nowhere.json")
-        assert (code, out) == (2, ""), content
-        assert "cannot be read: No such file" in err, content
-
-
-def test_a_plan_is_not_overwritten_by_its_release(
-    run: Run,  # noqa: F811
-    data: Path,
-    approve: Callable[..., Path],
-) -> None:
+    ledger = tmp_path / "ledger.db"
+    charged = ["--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4"]
     file = approve(*SURE)
-    before = file.read_text("utf-8")
-    code, _, err = run("release", data, "--plan", file, "--report", file)
-    assert (code, file.read_text("utf-8")) == (2, before)
-    assert "is also read" in err
+    text = file.read_text("utf-8")
+    for change, words in EDITS:
+        file.write_text(json.dumps(change(json.loads(text))), "utf-8")
+        code, out, err = run("release", data, "--plan", file, *charged)
+        assert (code, out) == (2, ""), words
+        assert words in err, (words, err)
+        assert "Traceback" not in err, words
+        assert not ledger.exists(), words
+    for content, words in ((b"\xff\xfe", "it is not text"), (b"plan", "it is not JSON")):
+        file.write_bytes(content)
+        code, out, err = run("release", data, "--plan", file)
+        assert (code, out) == (2, "")
+        assert str(file) in err
+        assert words in err
+    code, out, err = run("release", data, "--plan", tmp_path / "nowhere.json")
+    assert (code, out) == (2, "")
+    assert "cannot be read: No such file" in err
 
 
 def test_public_data_are_given_again_and_must_be_the_same(
-    run: Run,  # noqa: F811
-    data: Path,
-    approve: Callable[..., Path],
-    tmp_path: Path,
+    run: Run, data: Path, approve: Callable[..., Path], tmp_path: Path
 ) -> None:
     prior, known = tmp_path / "prior.csv", tmp_path / "known.txt"
     prior.write_text("item,holders\nitem 1,9\nitem 2,8\n")
     known.write_text("item 3\nelsewhere\n")
+    other_prior, other_known = tmp_path / "other.csv", tmp_path / "other.txt"
+    other_prior.write_text("item,holders\nitem 1,9\nitem 2,7\n")
+    other_known.write_text("item 3\n")
+    link = tmp_path / "link.txt"
+    link.symlink_to(known)
+
+    def given(file: Path, *typed: object) -> tuple[int, str, str]:
+        return run("release", data, "--plan", file, *typed)
+
     file = approve("--mechanism", "greedy", "--prior", prior, "--public-items", known)
-    given = ("release", data, "--plan", file)
-    code, out, _ = run(*given, "--prior", prior, "--public-items", known)
+    code, out, _ = given(file, "--prior", prior, "--public-items", known)
     assert code == 0
     assert {"item 3", "elsewhere"} <= set(out.splitlines())
-    for missing, there in (("prior", known), ("public-items", prior)):
-        left = "public-items" if missing == "prior" else "prior"
-        code, out, err = run(*given, f"--{left}", there)
+    lacks = "the plan was made with --{}, which a file does not hold; give it"
+    another = "is not what the plan was made with, which is another one"
+    for typed, words in (
+        (("--public-items", known), lacks.format("prior")),
+        (("--prior", prior), lacks.format("public-items")),
+        (("--prior", other_prior, "--public-items", known), another),
+        (("--prior", prior, "--public-items", other_known), another),
+    ):
+        code, out, err = given(file, *typed)
         assert (code, out) == (2, "")
-        assert f"the plan was made with --{missing}, which a file does not hold; give it" in err
-    (tmp_path / "other.csv").write_text("item,holders\nitem 1,9\nitem 2,7\n")
-    (tmp_path / "other.txt").write_text("item 3\n")
-    for wrong in (("other.csv", "known.txt"), ("prior.csv", "other.txt")):
-        code, out, err = run(
-            *given, "--prior", tmp_path / wrong[0], "--public-items", tmp_path / wrong[1]
-        )
-        assert (code, out) == (2, "")
-        assert "is not what the plan was made with, which is another one" in err
+        assert words in err
     plain = approve(*SURE)
     for name, path in (("prior", prior), ("public-items", known)):
-        code, out, err = run("release", data, "--plan", plain, f"--{name}", path)
+        code, out, err = given(plain, f"--{name}", path)
         assert (code, out) == (2, "")
         assert f"--{name} is not what the plan was made with, which is none" in err
     # Private data are no public data, however they come to be beside a plan.
-    private = tmp_path / "private.csv"
-    private.write_text("who,what\nu1,item 1\n")
     file = approve(*SURE, "--public-items", known)
-    (tmp_path / "link.txt").symlink_to(known)
-    code, out, err = run("release", known, "--format", "csv", "--plan", file, "--public-items",
-                         tmp_path / "link.txt")  # fmt: skip
+    code, out, err = run(
+        "release", known, "--format", "csv", "--plan", file, "--public-items", link
+    )
     assert (code, out) == (2, "")
     assert "--public-items is the file of the confidential data" in err
-
-
-def test_a_plan_in_python_takes_the_public_data_that_a_file_lacks() -> None:
-    visits = {f"u{u}": [f"item {i}" for i in range(3)] for u in range(300)}
-    prior = {"item 1": 9, "item 2": 8}
-    made = dpsu.plan(epsilon=2, delta=1e-6, mechanism=dpsu.Greedy(prior=prior))
-    assert len(dpsu.release(visits, made)) >= 0  # it has its prior
-    read = dpsu.Plan.from_json(made.to_json())
-    assert read == made
-    with pytest.raises(dpsu.ParameterError, match="the plan was made with prior, which a file"):
-        dpsu.release(visits, read)
-    with pytest.raises(dpsu.ParameterError, match="prior is not what the plan was made with"):
-        dpsu.release(visits, read, prior=prior | {"item 3": 1})
-    assert dpsu.release(visits, read, prior=prior).plan == made
-    for typed in (
-        {"epsilon": 1}, {"delta": 1e-6}, {"mechanism": "sieve"}, {"user": "u"}, {"counts": True},
-        {"insecure_seed": 1},
-    ):  # fmt: skip
-        with pytest.raises(dpsu.ParameterError, match=f"the plan decides {next(iter(typed))}"):
-            dpsu.release(visits, made, **typed)
-    with pytest.raises(dpsu.ParameterError, match="the plan says which item is released"):
-        dpsu.release(visits, made, item="thing")
 
 
 def words_of(text: str) -> list[str]:
     return text.split()
 
 
-def letters_of(text: str) -> list[str]:
-    return list(text)
-
-
-def test_a_function_is_given_again_with_the_texts_of_the_plan() -> None:
+def test_a_function_is_given_again_with_the_texts_of_the_plan(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
     texts = {f"u{u}": "good morning" for u in range(300)}
     item = dpsu.Tokens("body", tokenizer=words_of)
     made = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian", item=item)
-    assert dpsu.release(texts, made).items == ("good", "morning")
     read = dpsu.Plan.from_json(made.to_json())
     with pytest.raises(dpsu.ParameterError, match=r"function words_of.*which a file does not hold"):
-        dpsu.release(texts, read)
-    with pytest.raises(dpsu.ParameterError, match=r"function words_of.*which a file does not hold"):
-        dpsu.select(texts, [read])
-    with pytest.raises(dpsu.ParameterError, match=r"function words_of.*which a file does not hold"):
         dpsu.forecast(read, profile=texts)
-    assert dpsu.Plan.from_json(read.to_json()) == read
-    found = dpsu.release(texts, read, item=item)
-    assert found.items == ("good", "morning")
-    assert found.plan.hash == made.hash
+    assert dpsu.release(texts, read, item=item).items == ("good", "morning")
     for wrong in (
-        dpsu.Tokens("body", tokenizer=letters_of),
+        dpsu.Tokens("body", tokenizer=str.split),
         dpsu.Tokens("body"),
         dpsu.Tokens("title", tokenizer=words_of),
         dpsu.Tokens("body", tokenizer=words_of, ngrams=2),
     ):
         with pytest.raises(dpsu.ParameterError, match="the plan was made for another item"):
             dpsu.release(texts, read, item=wrong)
-
-
-def test_a_file_cannot_name_a_function_that_runs_in_the_shell(
-    run: Run,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    item = dpsu.Tokens("body", tokenizer=words_of)
-    made = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian", item=item)
-    (tmp_path / "plan.json").write_text(made.to_json(), "utf-8")
-    (tmp_path / "rows.csv").write_text("user,body\na,b\n")
-    ledger = tmp_path / "ledger.db"
-    code, out, err = run(
-        "release", tmp_path / "rows.csv", "--plan", tmp_path / "plan.json",
-        "--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4",
-    )  # fmt: skip
+    # No file and no word names a function that the shell would run.
+    file, ledger = tmp_path / "plan.json", tmp_path / "ledger.db"
+    file.write_text(made.to_json(), "utf-8")
+    charged = ("--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4")
+    code, out, err = run("release", data, "--plan", file, *charged)
     assert (code, out) == (2, "")
     assert "function words_of" in err
     assert "which a file does not hold" in err
     assert not ledger.exists()
-    typed = ("--text", "body", "--tokenizer", "function words_of", *PROMISE)
-    code, out, err = run("release", tmp_path / "rows.csv", *typed)
+    typed = ("--text", "what", "--tokenizer", "function words_of", *PROMISE)
+    code, out, err = run("release", data, *typed)
     assert (code, out) == (2, "")
     assert "--tokenizer function words_of is not one of" in err
 
 
 def test_what_was_selected_is_a_record_and_does_not_run(
-    run: Run,  # noqa: F811
-    data: Path,
-    tmp_path: Path,
+    run: Run, data: Path, tmp_path: Path
 ) -> None:
     """Run again, it would spend the promise of the whole on a plan that the data chose."""
     candidates = [
@@ -388,7 +296,7 @@ def test_what_was_selected_is_a_record_and_does_not_run(
     assert "this plan records what dpsu.select chose, and cannot be run again" in err
 
 
-def test_whoever_approves_a_file_reads_it_in_words(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_whoever_approves_a_file_reads_it_in_words(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     typed = ("plan", "--epsilon", 1, "--delta", 1e-6, "--user", "person", "--item", "query")
     file.write_text(run(*typed, "--json")[1])

@@ -41,7 +41,7 @@ def command(*words: str, **settings: str) -> str:
     ).stdout  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_after_it_releases_compile_nothing(tmp_path: Path) -> None:
     kept = {"NUMBA_CACHE_DIR": str(tmp_path)}
     said = command("-m", "dpsu", "warm-up", "--quiet", **kept)

@@ -151,27 +151,24 @@ EQUAL: list[tuple[pa.Array, pa.Array]] = [
 
 
 def test_equal_cells_of_different_physical_types_are_one_id() -> None:
-    for alone in (True, False):
-        for pair in range(len(EQUAL)):
-            one, other = EQUAL[pair]
-            beside = [] if alone else [pa.array(["x"] * len(one))]
+    for one, other in EQUAL:
+        for beside in ([], [pa.array(["x"] * len(one))]):
             first, second = made_of([one, *beside])[0], made_of([other, *beside])[0]
-            assert first == second, (pair, alone)
+            assert first == second, (one.type, other.type, beside)
 
 
 def test_files_of_one_kind_have_one_type_of_results_in_any_order() -> None:
-    for pair in range(len(EQUAL)):
-        one, other = EQUAL[pair]
+    for one, other in EQUAL:
         found = []
         for types in ((one.type, other.type), (other.type, one.type, pa.null())):
             keys = Keys()
             for type_ in types:
                 keys.note([(Column("c", "item"), type_)])
             found.append(keys.codec)
-        assert found[0] == found[1], pair
+        assert found[0] == found[1], (one.type, other.type)
         ids = encode([(Column("c", "item"), one)], nobody)
         ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
-        assert len(found[0].decode(canonical("c", ids))) == len(one), pair
+        assert len(found[0].decode(canonical("c", ids))) == len(one), one.type
 
 
 def test_files_of_different_kinds_are_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from dpsu.contributions import interner
 from dpsu.contributions.id_tables import TextIds
-from dpsu.contributions.ids import places_in_dictionary
 from dpsu.inputs import delimited
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.reading import Source
@@ -47,6 +46,22 @@ def pairs_of(path: Path, memory: Memory | None = None) -> Any:
     return source.pairs(Key.from_insecure_seed(1), with_repeats=False, memory=memory)
 
 
+def meeting(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, wanted: Callable[[Any], bool]
+) -> list[bool]:
+    """Let two threads wait for each other in a function that both call; whether they met."""
+    together, function, met = threading.Barrier(2), getattr(owner, name), list[bool]()
+
+    def waiting(*given: Any) -> Any:
+        if wanted(given) and not met:
+            together.wait(timeout=300)
+            met.append(True)
+        return function(*given)
+
+    monkeypatch.setattr(owner, name, waiting)
+    return met
+
+
 def test_only_columns_that_repeat_are_read_as_dictionaries(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,33 +83,10 @@ def test_only_columns_that_repeat_are_read_as_dictionaries(
     assert asked[-1] == ["item"]
 
 
-def test_texts_are_not_made_into_dictionaries_to_be_interned(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[pa.DataType] = []
-
-    def watched(name: str, chunk: pa.Array) -> Any:
-        seen.append(chunk.type)
-        return places_in_dictionary(name, chunk)
-
-    monkeypatch.setattr(interner, "places_in_dictionary", watched)
-    pairs_of(path)
-    assert all(pa.types.is_dictionary(type_) for type_ in seen)
-
-
 def test_parts_are_interned_side_by_side(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads wait for each other while each of them interns users."""
     monkeypatch.setattr(threads, "WORKERS", 2)
-    together, intern = threading.Barrier(2), TextIds.intern
-    met: list[bool] = []
-
-    def meeting(self: TextIds, ids: pa.Array, codes: Any) -> bool:
-        if len(ids) == ROWS // GROUPS and not met:
-            together.wait(timeout=300)
-            met.append(True)
-        return intern(self, ids, codes)
-
-    monkeypatch.setattr(TextIds, "intern", meeting)
+    met = meeting(monkeypatch, TextIds, "intern", lambda given: len(given[1]) == ROWS // GROUPS)
     assert len(pairs_of(path)) == ROWS
     assert met
 
@@ -119,24 +111,11 @@ def test_blocks_of_text_are_parsed_side_by_side(
     else:
         lines = [json.dumps({"user": user, "item": item}) for user, item in rows]
     path.write_text("\n".join(lines) + "\n")
-    together = threading.Barrier(2)
-    met: list[bool] = []
-
-    def meeting(parse: Any) -> Any:
-        def met_once(*given: Any) -> Any:
-            # A block without rows comes first, and before the threads.
-            if given[-1] and not met:
-                together.wait(timeout=300)
-                met.append(True)
-            return parse(*given)
-
-        return met_once
-
     monkeypatch.setattr(threads, "WORKERS", 2)
     monkeypatch.setattr(delimited, "BLOCK", 1 << 14)
-    parser = delimited._JsonLines
-    monkeypatch.setattr(delimited, "_parse_csv", meeting(delimited._parse_csv))
-    monkeypatch.setattr(parser, "parse", meeting(parser.parse))
+    owner, name = (delimited, "_parse_csv") if kind == "csv" else (delimited._JsonLines, "parse")
+    # A block without rows comes first, and before the threads.
+    met = meeting(monkeypatch, owner, name, lambda given: bool(given[-1]))
     assert len(pairs_of(path)) == len(rows)
     assert met
 

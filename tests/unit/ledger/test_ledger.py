@@ -1,5 +1,6 @@
 """The ledger: what is charged, what is refused, what is kept, and what no kill can undo."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import contextlib
@@ -8,13 +9,10 @@ import json
 import math
 import multiprocessing
 import os
-import random
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -31,6 +29,7 @@ from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, says, table
 from tests.support import flat
 from tests.support.cases import every
+from tests.support.examples import python, shell
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,6 +41,12 @@ RUN = "5e" * 16
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.db")
+
+
+def execute(path: Path, *statements: str) -> list[Any]:
+    """What SQLite does with a file, whatever it is for; the rows of the last statement."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return [connection.execute(statement).fetchall() for statement in statements][-1]
 
 
 def charge(ledger: Ledger, times: int = 1, **options: Any) -> None:
@@ -74,23 +79,20 @@ def test_releases_are_charged_until_both_accounts_are_full(ledger: Ledger) -> No
 
 
 def test_budgets_are_set_once_and_changed_on_purpose(ledger: Ledger) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
     with pytest.raises(dpsu.ParameterError, match="has no dataset 'visits'; a new one needs"):
-        ledger.dataset("visits").charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
+        ledger.dataset("visits").charge(plan, run=RUN)
     charge(ledger)
-    ledger.dataset("visits").charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
+    ledger.dataset("visits").charge(plan, run=RUN)
     for budget in ((4, 1e-5), (3, 1e-6)):
         with pytest.raises(dpsu.ParameterError, match=r"is \(3, 1e-05\); drop it, or change"):
-            ledger.dataset("visits", budget=budget).charge(
-                dpsu.plan(epsilon=1, delta=1e-6), run=RUN
-            )
+            ledger.dataset("visits", budget=budget).charge(plan, run=RUN)
     with pytest.raises(dpsu.ParameterError, match="did you mean 'visits'"):
-        ledger.dataset("vists").charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
+        ledger.dataset("vists").charge(plan, run=RUN)
     ledger.set_budget("visits", (1.5, 1e-5))
     assert ledger.account("visits").budget == Privacy(1.5, 1e-5)
     with pytest.raises(dpsu.BudgetError):
-        ledger.dataset("visits").charge(
-            dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"), run=RUN
-        )
+        ledger.dataset("visits").charge(plan, run=RUN)
     with pytest.raises(dpsu.ParameterError, match="has no dataset"):
         ledger.set_budget("else", (3, 1e-5))
     assert len(ledger.account("visits").releases) == 2
@@ -120,18 +122,14 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
     book = tmp_path / "ledger.db"
     for options, words in (
         ({"ledger": book}, "needs the name under which releases add up: ledger=dpsu.Ledger"),
-        ({"ledger": str(book)}, "needs the name under which releases add up: ledger=dpsu.Ledger"),
         ({"ledger": Ledger(book)}, "needs the name under which releases add up: ledger=dpsu.Led"),
         ({"ledger": book, "dataset": ""}, "1 to 200 characters"),
         ({"ledger": book, "dataset": "a\nb"}, "printable"),
-        ({"ledger": book, "dataset": "a "}, "printable"),
         ({"ledger": book, "dataset": "a", "budget": 3}, "two numbers"),
         ({"ledger": book, "dataset": "a", "budget": (3, 2)}, "budget: its delta 2 is out of range"),
         ({"ledger": book, "dataset": "a", "budget": ("3", 1e-5)}, "budget: its epsilon .3. is not"),
-        ({"ledger": book, "dataset": "a", "budget": {3: 1e-5}}, "two numbers"),
         ({"ledger": book, "dataset": "a", "budget": (10**400, 1e-5)}, "out of range"),
         ({"ledger": book, "dataset": ["a"]}, "1 to 200 characters"),
-        ({"ledger": book, "dataset": 5}, "1 to 200 characters"),
         ({"ledger": 5, "dataset": "a"}, "name of a file, not a int"),
         ({"ledger": b"ledger.db", "dataset": "a"}, "name of a file, not a bytes"),
         ({"ledger": "a\0b", "dataset": "a"}, "not a valid file name"),
@@ -140,19 +138,18 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
         with pytest.raises(dpsu.ParameterError, match=words):
             flat.release(VISITS, epsilon=1, delta=1e-6, **options)
     given: dict[str, Any] = {"ledger": book, "dataset": "a", "budget": (3, 1e-5), "delta": 1e-6}
-    too_large: list[Any] = [10**400, -(10**400), 10**9999, Fraction(10**400), math.nan]
-    for epsilon in too_large:
-        with pytest.raises(dpsu.ParameterError, match=r"epsilon=.{0,99} is "):
-            flat.release(VISITS, epsilon=epsilon, **given)
-    for size in (10**400, 10**9999):
-        with pytest.raises(dpsu.ParameterError, match=r"max_items=.{0,99} is "):
-            flat.release(VISITS, epsilon=1, max_items=size, **given)
+    for name, number in (
+        ("epsilon", Fraction(10**400)),
+        ("epsilon", math.nan),
+        ("max_items", 10**9999),
+    ):
+        with pytest.raises(dpsu.ParameterError, match=rf"{name}=.{{0,99}} is "):
+            flat.release(VISITS, **({"epsilon": 1} | given | {name: number}))
     with pytest.raises(dpsu.ParameterError, match="neither a function"):
         flat.ngrams(VISITS, text="t", epsilon=1, progress=5, **given)
     assert not book.exists()
-    for wrong in (["a"], None, 5):
-        with pytest.raises(dpsu.ParameterError, match="1 to 200 characters"):
-            Ledger(book).set_budget(wrong, (3, 1e-5))  # type: ignore[arg-type]
+    with pytest.raises(dpsu.ParameterError, match="1 to 200 characters"):
+        Ledger(book).set_budget(None, (3, 1e-5))  # type: ignore[arg-type]
     with pytest.raises(dpsu.ParameterError, match="two numbers"):
         Ledger(book).set_budget("a", None)  # type: ignore[arg-type]
     assert not book.exists()
@@ -175,53 +172,9 @@ def test_every_way_to_release_is_charged(ledger: Ledger) -> None:
     assert dpsu.Plan.from_json(str(entries[0].plan)) == flat.plan(**privacy, **SURE)
 
 
-def test_failures_after_the_charge_stay_charged(ledger: Ledger, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
-    with pytest.raises(dpsu.DataError):
-        flat.release([("a", 1), ("b", 0.5)], epsilon=1, delta=1e-6, strict=True, **given)
-    with contextlib.suppress(ZeroDivisionError), ledger.dataset("visits") as open_:
-        dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
-        _ = 1 / 0
-    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 2
-
-
-@every(
-    "options",
-    [
-        {"public_items": ["bread"], "item": dpsu.Items(type="integer")},
-        {"mechanism": "auto", "item": dpsu.Items(repeats="n")},
-    ],
-)
-def test_what_options_alone_get_wrong_costs_nothing(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    ledger = Ledger(tmp_path / "ledger.db")
-    with pytest.raises(dpsu.DpsuError):
-        dpsu.release(
-            VISITS, epsilon=1, delta=1e-6, ledger=ledger.dataset("visits", budget=(3, 1e-5)),
-            **options,
-        )  # fmt: skip
-    assert not ledger.path.exists()
-
-
-def test_what_was_not_finished_counts(ledger: Ledger) -> None:
-    """Three releases that never came to an end leave no room for a fourth."""
-    open_ = ledger.dataset("visits", budget=(3, 1e-5))
-    for _ in range(3):
-        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"), run=RUN)
-    assert {e.state for e in ledger.account("visits").releases} == {"unfinished"}
-    with pytest.raises(dpsu.BudgetError):
-        open_.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"), run=RUN)
-
-
 def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    given: dict[str, Any] = {
-        "ledger": ledger,
-        "dataset": "visits",
-        "budget": (3, 1e-5),
-        "epsilon": 1,
-        "delta": 1e-6,
-    }
+    given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
+    given |= {"epsilon": 1, "delta": 1e-6}
     (tmp_path / "rows.csv").write_text("user,item\na,b\n")
     pa.parquet.write_table(table(), tmp_path / "rows.parquet")
     (tmp_path / "empty.db").touch()
@@ -235,6 +188,11 @@ def test_mistyped_names_cost_nothing(ledger: Ledger, tmp_path: Path) -> None:
         flat.release(VISITS, text="t", tokenizer=str(tmp_path / "no.json"), **given)
     with pytest.raises(dpsu.ParameterError, match="tune_fraction"):
         flat.select(VISITS, [SURE], tune_fraction=2.0, **given)
+    for options in (
+        {"public_items": ["bread"], "item_type": "integer"}, {"mechanism": "auto", "repeats": "n"},
+    ):  # fmt: skip
+        with pytest.raises(dpsu.DpsuError):
+            flat.release(VISITS, **options, **given)
     assert not ledger.path.exists()
 
 
@@ -246,9 +204,7 @@ def test_what_is_not_a_ledger(tmp_path: Path) -> None:
     with pytest.raises(dpsu.LedgerError, match="not a ledger"):
         charge(Ledger(tmp_path / "text"))
     assert (tmp_path / "text").read_bytes() == b"user,item\n" * 999
-    with sqlite3.connect(tmp_path / "other.db") as connection:
-        connection.execute("create table t (n int)")
-    connection.close()
+    execute(tmp_path / "other.db", "create table t (n int)")
     with pytest.raises(dpsu.LedgerError, match="not a ledger of dpsu"):
         charge(Ledger(tmp_path / "other.db"))
     with pytest.raises(dpsu.LedgerError, match="there is no ledger"):
@@ -269,17 +225,17 @@ def test_nothing_on_record_can_be_taken_back(tmp_path: Path, statement: str) -> 
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger)
     before = ledger.head
-    connection = sqlite3.connect(ledger.path)
     with pytest.raises(sqlite3.IntegrityError, match="are kept"):
-        connection.execute(statement)
-    connection.close()
+        execute(ledger.path, statement)
     assert ledger.head == before
 
 
 def test_a_mark_that_cannot_be_made_does_not_cost_the_release(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Ledger, number: int, kind: str) -> None:
+    """Neither that it is done, nor that it is void: it is unfinished, and counts."""
+
+    def broken(self: Ledger, number: int, kind: str, **facts: str) -> None:
         raise dpsu.LedgerError("the disk is full")
 
     monkeypatch.setattr(Ledger, "_close", broken)
@@ -288,6 +244,13 @@ def test_a_mark_that_cannot_be_made_does_not_cost_the_release(
             VISITS, epsilon=1, delta=1e-6, ledger=ledger, dataset="visits", budget=(3, 1e-5), **SURE
         )
     assert len(found) == 2
+    with (
+        pytest.warns(dpsu.DataWarning, match="stays on record as unfinished, and counts in full"),
+        pytest.raises(Unlucky),
+        ledger.dataset("visits").charged(dpsu.plan(epsilon=1, delta=1e-6), run=RUN),
+    ):
+        raise Unlucky
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 2
 
 
 def test_the_file_holds_plans_and_nothing_of_the_data(tmp_path: Path) -> None:
@@ -318,10 +281,7 @@ SPECIAL = [":memory:", "", ":", "file:l.db", "file:l.db?mode=memory", "file::mem
 
 @every("name", SPECIAL)
 def test_names_that_keep_nothing_are_refused(
-    run: Run,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("user,item\na,b\n")
@@ -342,17 +302,14 @@ def test_names_that_keep_nothing_are_refused(
 
 
 NAMES = [
-    "ledger.db", "./ledger.db", "sub/../ledger.db", "a b.db", "a?mode=memory", "a#b%41.db", "~",
-    "~/l.db", "./:memory:", "./file:l.db", "link.db", "dangling.db", "folder/l.db", "tückisch.db",
+    "sub/../ledger.db", "a?mode=memory", "a#b%41.db", "~", "~/l.db", "./:memory:", "./file:l.db",
+    "link.db", "dangling.db", "folder/l.db", "tückisch.db",
 ]  # fmt: skip
 
 
 @every("name", NAMES)
 def test_whatever_a_ledger_is_called_it_is_found_again(
-    run: Run,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("user,item\na,b\n")
@@ -388,7 +345,7 @@ def test_a_ledger_stays_where_it_was_named(tmp_path: Path, monkeypatch: pytest.M
     assert book.path == (tmp_path / "ledger.db").resolve()
 
 
-def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/null"), Path("/dev/zero")):
@@ -410,22 +367,14 @@ def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:  # no
 
 def edit(path: Path, *statements: str) -> None:
     """Do to a ledger what its triggers do not allow, and put them back."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    triggers = connection.execute("select name, sql from sqlite_master where type = 'trigger'")
-    for name, _ in (kept := triggers.fetchall()):
-        connection.execute(f"drop trigger {name}")
-    for statement in statements:
-        connection.execute(statement)
-    for _, made in kept:
-        connection.execute(made)
-    connection.close()
+    triggers = execute(path, "select name, sql from sqlite_master where type = 'trigger'")
+    dropped = [f"drop trigger {name}" for name, _ in triggers]
+    execute(path, *dropped, *statements, *(made for _, made in triggers))
 
 
 def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
     """Change what entries say, and make their hashes fit, as whoever holds the file could."""
-    connection = sqlite3.connect(path)
-    contents = connection.execute("select content from entries order by number").fetchall()
-    connection.close()
+    contents = execute(path, "select content from entries order by number")
     entries = [json.loads(content) for (content,) in contents]
     change(entries)
     statements, head = ["delete from entries"], ""
@@ -437,7 +386,7 @@ def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> Non
     edit(path, *statements)
 
 
-def refused(ledger: Ledger, run: Run, words: str) -> None:  # noqa: F811
+def refused(ledger: Ledger, run: Run, words: str) -> None:
     """It can be neither read nor charged, and whoever tries is told the file and what is wrong."""
     for act in (ledger.datasets, lambda: ledger.head, lambda: charge(ledger)):
         with pytest.raises(dpsu.LedgerError) as caught:
@@ -445,8 +394,7 @@ def refused(ledger: Ledger, run: Run, words: str) -> None:  # noqa: F811
         assert str(ledger.path) in str(caught.value)
         assert words in str(caught.value)
         assert "must lie between" not in str(caught.value)  # nobody called with it
-    for more in ((), ("--json",), ("--dataset", "visits"), ("--dataset", "visits", "--set-budget",
-                 "9,1e-5")):  # fmt: skip
+    for more in (("--json",), ("--dataset", "visits", "--set-budget", "9,1e-5")):
         code, out, err = run("ledger", ledger.path, *more)
         assert (code, out) == (1, "")
         assert words in err
@@ -464,65 +412,41 @@ def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
 @every(
     ("change", "words"),
     [
-        (
-            _put(1, epsilon=-1.0),
-            "entry 2 gives for epsilon a number that is not between 0.0001 and 50",
-        ),
+        (_put(1, epsilon=-1.0), "entry 2 gives for epsilon a number that is not between 0.0001"),
         (_put(0, epsilon=0), "entry 1 gives for epsilon a number that is not between"),
-        (_put(0, epsilon=1e9), "entry 1 gives for epsilon a number that is not between"),
         (_put(1, delta=math.nan), "entry 2 is not JSON"),
-        (_put(1, delta=math.inf), "entry 2 is not JSON"),
         (_put(1, epsilon="1"), "entry 2 gives no number for epsilon"),
         (_put(1, epsilon=True), "entry 2 gives no number for epsilon"),
-        (_put(1, epsilon=None), "entry 2 gives no number for epsilon"),
         (_put(1, epsilon=10**400), "entry 2 gives for epsilon a number that is not between"),
-        (
-            _put(1, shift_squared=-1.0),
-            "entry 2 gives for shift_squared a number that is not between",
-        ),
+        (_put(1, shift_squared=-1.0), "entry 2 gives for shift_squared a number that is not"),
         (_put(1, shift_squared=0.0), "entry 2 gives 0 for shift_squared"),
-        (
-            _put(1, shift_squared=1e308),
-            "entry 2 gives for shift_squared a number that is not between",
-        ),
         (_put(1, shift_squared=None), "entry 2 gives no number for shift_squared"),
         (_put(1, novel=2.0), "entry 2 gives for novel a number that is not between 0 and 1"),
-        (_put(1, novel=[]), "entry 2 gives no number for novel"),
         (_put(1, plan="{}"), "entry 2 has a plan that is none"),
-        (_put(1, plan={"a": 1}), "entry 2 has a plan that is none"),
-        (_put(1, plan=[1]), "entry 2 has a plan that is none"),
         (_put(1, plan=json.loads(dpsu.plan(epsilon=2, delta=1e-6).to_json())), "another release"),
         (_put(1, mechanism="greedy"), "entry 2 has the plan of another release"),
         (_put(1, plan_hash="ab" * 32), "entry 2 has the plan of another release"),
-        (_put(1, plan_hash=None), "entry 2 gives no name for its plan_hash"),
         (_put(1, plan=None), "entry 2 has a plan that is none"),
         (_put(1, run=None), "entry 2 gives no name for its run"),
         (_put(1, mechanism=""), "entry 2 gives no name for its mechanism"),
         (_put(1, mechanism="\x1b[2J"), "entry 2 gives no name for its mechanism"),
-        (_put(1, dataset=["visits"]), "entry 2 gives no name for its dataset"),
         (_put(1, dataset="else"), "entry 2 is about dataset 'else', which has no budget"),
         (_put(0, time="yesterday"), "entry 1 gives no time"),
-        (_put(0, time=5), "entry 1 gives no name for its time"),
         (_put(1, kind="refund"), "entry 2 is of kind 'refund', which there is not"),
         (_put(1, kind=None), "entry 2 does not say of which kind it is"),
         (_put(1, state="void"), "entry 2 has a field 'state'"),
         (_drop(1, "novel"), "entry 2 has no field 'novel'"),
         (_put(2, charge=1), "entry 3 says done of a release that is not open"),
         (_put(2, charge=True), "entry 3 does not say which release it closes"),
-        (_put(2, charge="2"), "entry 3 does not say which release it closes"),
         (lambda e: e.append(e[2]), "entry 4 says done of a release that is not open"),
         (lambda e: e.append(e[2] | {"kind": "void", "reason": "Error"}), "entry 4 says void of"),
         (lambda e: e.pop(0), "entry 1 is about dataset 'visits', which has no budget before it"),
         (lambda e: e.clear(), "its entries were removed"),
-        (lambda e: e.__setitem__(1, [[]]), "entry 2 does not say of which kind it is"),
         (lambda e: e.__setitem__(1, 7), "entry 2 does not say of which kind it is"),
     ],
 )
 def test_what_no_release_wrote_is_refused(
-    tmp_path: Path,
-    run: Run,  # noqa: F811
-    change: Callable[[list[dict[str, Any]]], object],
-    words: str,
+    tmp_path: Path, run: Run, change: Callable[[list[dict[str, Any]]], object], words: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger, **SURE)
@@ -558,10 +482,7 @@ def test_what_no_release_wrote_is_refused(
     ],
 )  # fmt: skip
 def test_the_chain_shows_what_was_changed_removed_added_or_moved(
-    tmp_path: Path,
-    run: Run,  # noqa: F811
-    statements: list[str],
-    words: str,
+    tmp_path: Path, run: Run, statements: list[str], words: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger)
@@ -571,9 +492,7 @@ def test_the_chain_shows_what_was_changed_removed_added_or_moved(
 
 
 def test_a_cheaper_entry_of_another_ledger_does_not_fit(
-    ledger: Ledger,
-    run: Run,  # noqa: F811
-    tmp_path: Path,
+    ledger: Ledger, run: Run, tmp_path: Path
 ) -> None:
     """As a copy that was put together from two would have it: each entry fits where it was."""
     other = Ledger(tmp_path / "other.db")
@@ -590,49 +509,39 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
 
 
 @every(
-    ("statements", "words"),
+    ("statement", "words"),
     [
-        (["drop table entries"], "changed, removed or added 'entries'"),
-        (["drop trigger entries_stay"], "changed, removed or added 'entries_stay'"),
-        (["alter table entries drop column hash"], "'entries'"),
-        (["alter table entries add column note text"], "changed, removed or added 'entries'"),
-        (["create trigger t after insert on entries begin delete from entries; end"], "added 't'"),
-        (["create table notes (n int)"], "added 'notes'"),
-        (["pragma user_version = 2"], "has format 2, and this dpsu knows 3; see with the dpsu"),
-        (["pragma user_version = 4"], "has format 4, and this dpsu knows 3"),
-        (["pragma application_id = 1"], "is not a ledger of dpsu"),
+        ("drop table entries", "changed, removed or added 'entries'"),
+        ("drop trigger entries_stay", "changed, removed or added 'entries_stay'"),
+        ("alter table entries drop column hash", "'entries'"),
+        ("alter table entries add column note text", "changed, removed or added 'entries'"),
+        ("create trigger t after insert on entries begin delete from entries; end", "added 't'"),
+        ("create table notes (n int)", "added 'notes'"),
+        ("pragma user_version = 2", "has format 2, and this dpsu knows 3; see with the dpsu"),
+        ("pragma user_version = 4", "has format 4, and this dpsu knows 3"),
+        ("pragma application_id = 1", "is not a ledger of dpsu"),
     ],
 )
 def test_tables_that_are_not_those_of_a_ledger(
-    tmp_path: Path,
-    run: Run,  # noqa: F811
-    statements: list[str],
-    words: str,
+    tmp_path: Path, run: Run, statement: str, words: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     charge(ledger)
-    connection = sqlite3.connect(ledger.path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
+    execute(ledger.path, statement)
     refused(ledger, run, words)
 
 
 def test_housekeeping_of_sqlite_does_no_harm(ledger: Ledger) -> None:
     charge(ledger)
     before = ledger.head
-    connection = sqlite3.connect(ledger.path, isolation_level=None)
-    for statement in ("analyze", "vacuum", "pragma journal_mode = wal"):
-        connection.execute(statement)
-    connection.close()
+    execute(ledger.path, "analyze", "vacuum", "pragma journal_mode = wal")
     assert ledger.head == before
     charge(ledger)
     assert len(ledger.account("visits").releases) == 2
 
 
 def test_missing_newest_entries_are_shown_by_a_head_kept_elsewhere(
-    ledger: Ledger,
-    run: Run,  # noqa: F811
+    ledger: Ledger, run: Run
 ) -> None:
     charge(ledger)
     old = ledger.head
@@ -659,28 +568,23 @@ def test_missing_newest_entries_are_shown_by_a_head_kept_elsewhere(
 def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
     """The recipe of the guide, from outside: previous hash, number and content, a line each."""
     charge(ledger, **SURE)
-    connection = sqlite3.connect(ledger.path)
-    rows = connection.execute(
-        "select number, content, hash from entries order by number"
-    ).fetchall()
-    connection.close()
+    rows = execute(ledger.path, "select number, content, hash from entries order by number")
     previous = ""
     for number, content, found in rows:
         previous = hashlib.sha256(f"{previous}\n{number}\n{content}".encode()).hexdigest()
         assert previous == found
     assert previous == ledger.head
-    (entry,) = ledger.account("visits").releases
+    (entry,), plan = ledger.account("visits").releases, flat.plan(epsilon=1, delta=1e-6, **SURE)
     told = json.loads(rows[1][1])
     assert told.pop("plan") == json.loads(str(entry.plan))
     assert entry.cost.shift is not None
     assert told == {
         "kind": "charge", "dataset": "visits", "time": entry.started, "mechanism": entry.mechanism,
-        "epsilon": 1.0, "delta": 1e-6, **{"shift_squared": entry.cost.shift.squared},
+        "epsilon": 1.0, "delta": 1e-6, "shift_squared": entry.cost.shift.squared,
         "novel": entry.cost.shift.novel, "run": RUN, "plan_hash": entry.plan_hash,
     }  # fmt: skip
-    assert entry.run == RUN
-    assert entry.plan_hash == flat.plan(epsilon=1, delta=1e-6, **SURE).hash
-    assert dpsu.Plan.from_json(str(entry.plan)) == flat.plan(epsilon=1, delta=1e-6, **SURE)
+    assert (entry.run, entry.plan_hash) == (RUN, plan.hash)
+    assert dpsu.Plan.from_json(str(entry.plan)) == plan
 
 
 # Void: what ended before it read anything.
@@ -694,12 +598,7 @@ def _fails(stage: str, number: int) -> None:
     raise Unlucky
 
 
-@pytest.mark.parametrize("function", ["release", "ngrams"])
-def test_what_fails_before_the_first_row_is_void(
-    ledger: Ledger,
-    run: Run,  # noqa: F811
-    function: str,
-) -> None:
+def test_what_fails_before_the_first_row_is_void(ledger: Ledger, run: Run) -> None:
     touched: list[int] = []
 
     class Watched(dict[str, list[str]]):
@@ -708,10 +607,9 @@ def test_what_fails_before_the_first_row_is_void(
             return super().items()
 
     given: dict[str, Any] = {"ledger": ledger, "dataset": "visits", "budget": (3, 1e-5)}
-    more: dict[str, Any] = SURE if function == "release" else {"text": "t"}
+    given |= {"epsilon": 3, "delta": 1e-6} | SURE
     with pytest.raises(Unlucky):
-        getattr(flat, function)(Watched(VISITS), epsilon=3, delta=1e-6, progress=_fails, **given,
-                                **more)  # fmt: skip
+        flat.release(Watched(VISITS), progress=_fails, **given)
     assert not touched
     (entry,) = ledger.account("visits").releases
     assert (entry.state, entry.reason) == ("void", "Unlucky")
@@ -722,7 +620,7 @@ def test_what_fails_before_the_first_row_is_void(
     assert "1 void: it ended after the charge and before it began to read" in told
     assert "spent, sums: epsilon 0, delta 0; left: epsilon 3, delta 1e-05" in told
     # The budget is there for another one.
-    assert len(flat.release(VISITS, epsilon=3, delta=1e-6, **SURE, **given)) == 2
+    assert len(flat.release(VISITS, **given)) == 2
     assert [e.state for e in ledger.account("visits").releases] == ["void", "done"]
 
 
@@ -748,37 +646,21 @@ def test_what_fails_after_the_first_row_is_not_void(ledger: Ledger) -> None:
     for data, options in trials:
         with pytest.raises((Unlucky, dpsu.DataError)):
             flat.release(data, epsilon=1, delta=1e-6, **given, **options)
-    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 4
-    assert ledger.account("visits").total.epsilon == 4
+    with contextlib.suppress(ZeroDivisionError), ledger.dataset("visits") as open_:
+        dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
+        _ = 1 / 0
+    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 5
+    assert ledger.account("visits").total.epsilon == 5
 
 
 def test_an_interrupt_before_the_first_row_is_void(ledger: Ledger) -> None:
+    plan = dpsu.plan(epsilon=1, delta=1e-6)
     with ledger.dataset("visits", budget=(3, 1e-5)) as open_:
-        open_.charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
-        with (
-            pytest.raises(KeyboardInterrupt),
-            open_.charged(dpsu.plan(epsilon=1, delta=1e-6), run=RUN),
-        ):
+        open_.charge(plan, run=RUN)
+        with pytest.raises(KeyboardInterrupt), open_.charged(plan, run=RUN):
             raise KeyboardInterrupt
     states = [(e.state, e.reason) for e in ledger.account("visits").releases]
     assert states == [("done", None), ("void", "KeyboardInterrupt")]
-
-
-def test_a_void_that_cannot_be_recorded_counts(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(self: Ledger, number: int, kind: str, **facts: str) -> None:
-        raise dpsu.LedgerError("the disk is full")
-
-    monkeypatch.setattr(Ledger, "_close", broken)
-    plan = dpsu.plan(epsilon=1, delta=1e-6)
-    with (
-        pytest.warns(dpsu.DataWarning, match="stays on record as unfinished, and counts in full"),
-        pytest.raises(Unlucky),
-        ledger.dataset("visits", budget=(3, 1e-5)).charged(plan, run=RUN),
-    ):
-        raise Unlucky
-    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"]
 
 
 def test_a_ledger_that_is_gone_is_not_made_anew_by_a_mark(ledger: Ledger) -> None:
@@ -803,7 +685,7 @@ def test_nothing_that_ended_can_end_again(ledger: Ledger) -> None:
 # What the accounts take for granted is said wherever they are shown.
 
 
-def test_the_promise_of_the_gaussian_account_is_printed(ledger: Ledger, run: Run) -> None:  # noqa: F811
+def test_the_promise_of_the_gaussian_account_is_printed(ledger: Ledger, run: Run) -> None:
     charge(ledger)
     promise = (
         "epsilon, delta and mechanism of a release were chosen by what earlier releases showed"
@@ -823,7 +705,7 @@ def test_the_promise_of_the_gaussian_account_is_printed(ledger: Ledger, run: Run
 # The shell.
 
 
-def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
     book, out = tmp_path / "ledger.db", tmp_path / "out.txt"
@@ -898,51 +780,15 @@ def test_processes_charge_one_after_the_other(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_kill_loses_a_charge(tmp_path: Path) -> None:
-    """Hundreds of kills: at every statement of the protocol, and at random instants."""
+    """Kills at every statement of the protocol, and at random instants."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.kill_harness", str(tmp_path), "7", "200"],
+        [sys.executable, "-m", "tests.support.kill_harness", str(tmp_path), "7", "180"],
         capture_output=True, check=False, text=True, cwd=ROOT, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     killed, charged, visible = map(int, done.stdout.split())
-    assert killed >= 200
+    assert killed >= 180
     assert charged > visible >= 2  # two at least were left alone
-
-
-@pytest.mark.slow
-def test_no_kill_of_a_command_loses_a_charge(tmp_path: Path) -> None:
-    rows, book, outputs = tmp_path / "rows.csv", tmp_path / "ledger.db", tmp_path / "out"
-    rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
-    outputs.mkdir()
-    command = [
-        sys.executable, "-m", "dpsu", "release", str(rows), "--epsilon", "0.5", "--delta", "1e-6",
-        "--mechanism", "policy-laplace", "--ledger", str(book), "--dataset", "visits", "--budget",
-        "40,1e-3", "--quiet", "--output",
-    ]  # fmt: skip
-    began = time.monotonic()
-    subprocess.run([*command, str(outputs / "first.txt")], check=True, timeout=300)
-    usual = time.monotonic() - began
-    killed, rng = 0, random.Random(7)
-    for pair in range(4):
-        started = [
-            subprocess.Popen(
-                [*command, str(outputs / f"{pair}-{n}.txt")], stderr=subprocess.DEVNULL
-            )
-            for n in range(2)
-        ]
-        time.sleep(rng.uniform(0.2, 0.9) * usual)
-        for process in started:
-            process.send_signal(signal.SIGKILL)
-            killed += process.wait(60) == -signal.SIGKILL
-        visible = [p for p in outputs.iterdir() if not p.name.startswith(".")]
-        entries = Ledger(book).account("visits").releases
-        assert len(entries) >= len(visible)
-        assert sum(e.state == "done" for e in entries) <= len(visible)
-    assert killed > 0
-    subprocess.run([*command, str(outputs / "last.txt")], check=True, timeout=300)
-    with sqlite3.connect(book) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
 
 
 def test_a_locked_ledger_is_waited_for_and_then_told(
@@ -960,55 +806,32 @@ def test_a_locked_ledger_is_waited_for_and_then_told(
     charge(ledger)
 
 
-def test_a_charge_is_there_before_anything_is_read(ledger: Ledger) -> None:
-    seen: list[int] = []
-
-    class Watched(dict[str, list[str]]):
-        def items(self) -> Any:
-            seen.append(len(ledger.account("visits").releases))
-            return super().items()
-
-    dpsu.release(
-        Watched(VISITS), epsilon=1, delta=1e-6, ledger=ledger.dataset("visits", budget=(3, 1e-5))
-    )
-    assert seen
-    assert set(seen) == {1}
-
-
+@pytest.mark.thorough
 def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = ROOT / "docs" / "guides" / "ledger.md"
     rows = "".join(f"p{u},{i}\n" for u in range(300) for i in ("bread", "milk"))
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
     script, several, once, elsewhere, check = blocks(guide, "sh")
 
-    def bash(typed: str) -> str:
-        done = subprocess.run(
-            ["bash", "-ec", typed.replace("dpsu ", f"{sys.executable} -m dpsu ")],
-            cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    bash(several)
+    shell(several, tmp_path)
     one = dpsu.Plan.read(tmp_path / "one-of-four.json")
     assert f"epsilon {one.privacy.epsilon:g}\nand delta 1.75e-6" in guide.read_text()
     assert one.privacy.delta == 1.75e-6
-    told = bash(script)
+    told = shell(script, tmp_path)
     (shown,) = blocks(guide, "text")
     # All of it but the times.
     for line in shown.splitlines()[-5:]:
         assert line in told
     (head,) = re.findall("[0-9a-f]{64}", told)
-    assert "unchanged; 0 came since" in bash(re.sub("[0-9a-f]{64}", head, check))
-    bash(once)
-    bash(once)
+    assert "unchanged; 0 came since" in shell(re.sub("[0-9a-f]{64}", head, check), tmp_path)
+    shell(once, tmp_path)
+    shell(once, tmp_path)
     assert len(Ledger(tmp_path / "ledger.db").account("visits").releases) == 3
     assert (tmp_path / "week-10.txt").read_text() == "bread\nmilk\n"
-    assert "elsewhere" in bash(elsewhere)
+    assert "elsewhere" in shell(elsewhere, tmp_path)
     (tmp_path / "ledger.db").unlink()
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks(guide, "python")
-    exec(compile(code, "ledger.md", "exec"), {})
+    python(blocks(guide, "python"), guide.name)
     assert (tmp_path / "items.txt").exists()
     assert [e.state for e in Ledger("ledger.db").account("visits").releases] == ["done"] * 2
 

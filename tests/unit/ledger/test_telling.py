@@ -1,5 +1,6 @@
 """What a ledger tells: in the shell, as JSON, in a notebook, and when it refuses."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import json
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import dpsu
+from tests.support.cases import every
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 RUNS = ("5e" * 16, "6f" * 16)
@@ -26,22 +28,14 @@ def ledger(tmp_path: Path) -> dpsu.Ledger:
     return made
 
 
-def facts(ledger: dpsu.Ledger, run: Run) -> Any:  # noqa: F811
+def facts(ledger: dpsu.Ledger, run: Run) -> Any:
     code, out, _ = run("ledger", ledger.path, "--json")
     assert code == 0
     (told,) = json.loads(out)["datasets"]
     return told
 
 
-def test_json_tells_what_python_tells(ledger: dpsu.Ledger, run: Run) -> None:  # noqa: F811
-    told, account = facts(ledger, run), ledger.account("visits")
-    for name in ("spent", "left"):
-        balance = getattr(account, name)
-        assert told[name] == {"sums": vars(balance.sums), "gaussian": vars(balance.gaussian)}
-    assert told["spent"]["sums"]["epsilon"] == 2
-
-
-def test_json_has_no_infinity(tmp_path: Path, run: Run) -> None:  # noqa: F811
+def test_json_has_no_infinity(tmp_path: Path, run: Run) -> None:
     made = dpsu.Ledger(tmp_path / "ledger.db")
     with made.dataset("visits", budget=(3, 1e-6)) as spending:
         spending.charge(dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy"), run=RUNS[0])
@@ -50,9 +44,13 @@ def test_json_has_no_infinity(tmp_path: Path, run: Run) -> None:  # noqa: F811
     assert facts(made, run)["spent"]["gaussian"]["epsilon"] is None
 
 
-def test_entries_carry_run_and_plan_hash(ledger: dpsu.Ledger, run: Run) -> None:  # noqa: F811
-    told = facts(ledger, run)["releases"]
-    kept = ledger.account("visits").releases
+def test_json_tells_what_python_tells(ledger: dpsu.Ledger, run: Run) -> None:
+    account, all_told = ledger.account("visits"), facts(ledger, run)
+    for name in ("spent", "left"):
+        balance = getattr(account, name)
+        assert all_told[name] == {"sums": vars(balance.sums), "gaussian": vars(balance.gaussian)}
+    assert all_told["spent"]["sums"]["epsilon"] == 2
+    told, kept = all_told["releases"], account.releases
     assert [each["run"] for each in told] == list(RUNS)
     assert [each["plan_hash"] for each in told] == [each.plan_hash for each in kept]
     assert all(each["plan_hash"] == each["plan"]["hash"] for each in told)
@@ -60,46 +58,7 @@ def test_entries_carry_run_and_plan_hash(ledger: dpsu.Ledger, run: Run) -> None:
     assert all(each[:8] in out for each in RUNS)
 
 
-def test_a_refusal_tells_what_is_left_and_what_to_do(ledger: dpsu.Ledger) -> None:
-    dear = dpsu.plan(epsilon=3, delta=1e-6, mechanism="greedy")
-    with pytest.raises(dpsu.BudgetError) as caught:
-        ledger.dataset("visits").charge(dear, run=RUNS[0])
-    said = str(caught.value)
-    assert "(2, 2e-06) is spent and (1, 8e-06) left by sums" in said
-    assert "Give a smaller epsilon and delta" in said
-    assert f"dpsu ledger {str(ledger.path)!r} --dataset 'visits' --set-budget E,D" in said
-
-
-def test_budgets_are_spelled_as_they_are_typed(ledger: dpsu.Ledger, run: Run) -> None:  # noqa: F811
-    with pytest.raises(dpsu.ParameterError) as caught:
-        ledger.dataset("new", budget=(0, 1e-5))
-    assert str(caught.value).startswith("budget: its epsilon 0 is out of range")
-    assert caught.value.in_the_shell().startswith("--budget: its epsilon 0 is out of range")
-    _, _, err = run("ledger", ledger.path, "--dataset", "visits", "--set-budget", "0,1e-5")
-    assert "--set-budget: its epsilon 0.0 is out of range" in err
-    plan = dpsu.plan(epsilon=1, delta=1e-6)
-    for name, budget, words in (
-        ("visits", (9, 1e-5), "--budget is not the one on record for 'visits'"),
-        ("visit", None, "did you mean 'visits'? A new one needs --budget"),
-    ):
-        with pytest.raises(dpsu.ParameterError) as caught:
-            ledger.dataset(name, budget=budget).charge(plan, run=RUNS[0])
-        assert words in caught.value.in_the_shell()
-        assert words.replace("--", "") in str(caught.value)
-
-
-def test_parts_of_a_ledger_say_what_they_are(ledger: dpsu.Ledger, tmp_path: Path) -> None:
-    spending = ledger.dataset("visits", budget=(3, 1e-5))
-    assert repr(spending) == f"<Spending of 'visits', budget=(3, 1e-05) in {ledger!r}>"
-    assert repr(ledger.dataset("visits")) == f"<Spending of 'visits' in {ledger!r}>"
-    assert repr(ledger.read()).startswith(f"<Book of {str(ledger.path)!r}: 5 entries, 1 datasets")
-    page = ledger._repr_html_()
-    for words in ("visits", "epsilon left", ledger.head):
-        assert words in page
-    assert "there is no ledger" in dpsu.Ledger(tmp_path / "none.db")._repr_html_()
-
-
-@pytest.mark.parametrize("more", [[], ["--json"]])
+@every("more", [[], ["--json"]])
 def test_a_reader_who_stops_early_is_no_error(ledger: dpsu.Ledger, more: list[str]) -> None:
     command = [sys.executable, "-m", "dpsu", "ledger", str(ledger.path), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

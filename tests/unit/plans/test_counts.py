@@ -89,18 +89,6 @@ def test_counts_are_rounded_to_the_nearest_user() -> None:
     assert found.tolist() == [0, 7, 0, 1, -1, 1000]
 
 
-def test_users_of_many_items_count_in_part() -> None:
-    """Sixteen released items each, of which four count in full: a half of every user is counted."""
-    data = {u: [f"item {k}" for k in range(16)] for u in range(4000)}
-    made = flat.release(data, counts=True, counts_items=4, insecure_seed=1, **SURE)
-    assert len(made) == 16
-    assert made.counts is not None
-    assert made.counts_error is not None
-    errors = np.array(made.counts.to_pylist()) - 2000
-    assert np.abs(errors).max() < 6 * made.counts_error
-    assert made.counts_error < 20
-
-
 @every("kept", [1, 3])
 def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
     rng = np.random.default_rng(3)

@@ -9,14 +9,17 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+import dpsu
 from dpsu.contributions import bounding, order
 from dpsu.contributions.grouped import Contributions, arrange
 from dpsu.contributions.ids import Ids
 from dpsu.contributions.interning import intern
-from dpsu.contributions.pairs import Rows, rows_of
+from dpsu.contributions.pairs import Rows
+from dpsu.inputs.iterables import from_iterable
+from dpsu.inputs.keyed import Keyed
 from dpsu.inputs.public import read_prior
 from dpsu.kernels.ordering import order_by_hash
-from dpsu.runtime import threads
+from dpsu.randomness.keys import Key
 from tests.support import flat
 from tests.support.cases import every
 from tests.support.databases import LISTED, listed_users
@@ -84,12 +87,8 @@ def test_scarce_puts_candidates_first_scarcest_first() -> None:
 
 
 def rows(users: list[str], items: list[str]) -> Rows:
-    return rows_of(
-        pa.chunked_array([pa.array(users)]),
-        pa.chunked_array([pa.array(items)]),
-        None,
-        ("user", "item", None),
-    )
+    columns = pa.chunked_array([users]), pa.chunked_array([items]), None
+    return Rows([lambda: columns], ("user", "item", None))
 
 
 def samples(users: list[str], items: list[str], max_items: int) -> dict[str, set[str]]:
@@ -180,34 +179,8 @@ def test_grouping_merges_duplicates_and_counts_them(given: bool) -> None:
     assert plain.sizes.tolist() == [2, 1]
 
 
-def test_grouping_in_parallel_is_grouping(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges of users side by side give what one range gives."""
-    rng = np.random.default_rng(2)
-    pairs = intern(
-        rows(
-            [f"u{k}" for k in rng.integers(300, size=5000)],
-            [f"i{k}" for k in rng.zipf(1.5, 5000) % 99],
-        )
-    )
-    orders = rng.permutation(len(pairs.users)), rng.permutation(len(pairs.items))
-    alone = arrange(pairs, *orders, with_repeats=True)
-    monkeypatch.setattr(threads, "SMALL", 0)
-    monkeypatch.setattr(threads, "WORKERS", 3)
-    side_by_side = arrange(pairs, *orders, with_repeats=True)
-    for u, (low, high) in enumerate(zip(alone.start, alone.stop, strict=False)):
-        assert (side_by_side.start[u], side_by_side.stop[u]) == (low, high)
-        assert (side_by_side.items[low:high] == alone.items[low:high]).all()
-        assert alone.repeats is not None
-        assert side_by_side.repeats is not None
-        assert (side_by_side.repeats[low:high] == alone.repeats[low:high]).all()
-
-
 def test_a_list_of_sets_gets_ids_that_are_no_positions() -> None:
     """Positions shift when somebody leaves; ids drawn from the key are unrelated to positions."""
-    from dpsu.inputs.iterables import from_iterable
-    from dpsu.inputs.keyed import Keyed
-    from dpsu.randomness.keys import Key
-
     data = [["a"], ["b"], ["c"]]
     one = listed_users(from_iterable(data, Keyed(LISTED), Key.from_insecure_seed(1)))
     two = listed_users(from_iterable(data, Keyed(LISTED), Key.from_insecure_seed(2)))
@@ -229,16 +202,10 @@ def test_order_by_hash_is_argsort(n: int) -> None:
 @every("mechanism", ["weighted-gaussian", "policy-gaussian", "count-gaussian"])
 def test_a_prior_decides_which_items_a_user_keeps(mechanism: str) -> None:
     """Everybody holds ten items; the two that the prior ranks first are kept, and only they."""
-    import dpsu
-
     data = {u: [f"i{k}" for k in range(10)] for u in range(3000)}
     prior = {f"i{k}": 10.0 - abs(k - 6) for k in (5, 6, 7, 8)}
-    made = dpsu.release(
-        data,
-        epsilon=2,
-        delta=1e-6,
-        mechanism=dpsu.mechanism(mechanism, max_items=2, prior=prior),
-    )
+    chosen = dpsu.mechanism(mechanism, max_items=2, prior=prior)
+    made = dpsu.release(data, epsilon=2, delta=1e-6, mechanism=chosen)
     assert set(made.items) <= {"i5", "i6", "i7"}
     assert "i6" in made.items or mechanism == "policy-gaussian"
     assert made.prior_share == 1.0
@@ -246,7 +213,6 @@ def test_a_prior_decides_which_items_a_user_keeps(mechanism: str) -> None:
 
 
 def test_the_share_that_the_prior_knew_is_of_released_items() -> None:
-
     data = {u: ["the", "of", "zzqqxx"] for u in range(3000)}
     options = {"mechanism": "weighted-gaussian", "epsilon": 4, "delta": 1e-4}
     made = flat.release(data, prior="wordfreq:en", **options)

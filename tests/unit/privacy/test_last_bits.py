@@ -66,14 +66,6 @@ def test_long_tables_have_coarser_cells_and_pass() -> None:
     assert verify_last(curve, made) <= 1.0 < verify(plain, made)
 
 
-@every(("cap", "gain"), [(0.05, 0.09), (0.1, 0.08), (0.2, 0.06), (0.5, 0.02)])
-def test_the_last_round_needs_less_weight(cap: float, gain: float) -> None:
-    last, other = (
-        weight_at(make(account(), SHARE, cap), 0.5) for make in (last_curve, round_curve)
-    )
-    assert gain < 1 - last / other < gain + 0.02
-
-
 def test_a_curve_for_the_last_round_is_refused_before_it() -> None:
     for cap in (0.05, 0.2, 0.5):
         curve = last_curve(account(), SHARE, cap)

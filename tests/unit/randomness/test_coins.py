@@ -68,15 +68,8 @@ def test_undecided_words_are_settled_exactly(
             uniform = (low if side < 0 else high) + side * (1 << (deep - distance))
             blocks = uniform.to_bytes(64, "big")
 
-            def digest(
-                self: Key,
-                purpose: str,
-                round_: int,
-                block: int,
-                item: bytes,
-                blocks: bytes = blocks,
-            ) -> bytes:
-                return blocks[32 * block : 32 * block + 32]
+            def digest(key: Key, purpose: str, round_: int, block: int, item: bytes) -> bytes:
+                return blocks[32 * block : 32 * block + 32]  # noqa: B023
 
             monkeypatch.setattr(Key, "digest", digest)
             assert coins.decide(curve, weight, b"", Key(b"k" * 32), 0) is (side < 0)

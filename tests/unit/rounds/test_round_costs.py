@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from dpsu.contributions.ids import Ids
-from dpsu.kernels import hashing
 from dpsu.kernels import rounds as kernels
-from dpsu.randomness.keys import prefix
 from tests.support import sieve_probes
-from tests.support.cases import every
 
 
 def test_a_cap_is_looked_up_once_for_all_users_of_a_class_and_size(
@@ -48,10 +43,6 @@ def test_a_cap_is_looked_up_once_for_all_users_of_a_class_and_size(
     assert len(asked) == len(items) - kernels.AHEAD
 
 
-def test_attention_and_weight_of_an_item_share_a_cache_line() -> None:
-    assert 64 % kernels.OF_ITEM.itemsize == 0
-
-
 def test_a_phase_begins_with_sets_that_lie_side_by_side() -> None:
     rng = np.random.default_rng(5)
     held = [rng.choice(60, size, replace=False).tolist() for size in rng.integers(1, 40, 200)]
@@ -62,22 +53,3 @@ def test_a_phase_begins_with_sets_that_lie_side_by_side() -> None:
     sets = engine.held
     assert sets.start[0] == 0
     assert (sets.start[1:] == sets.stop[:-1]).all()
-
-
-@every("strings", [1, hashing.LANES, 3 * hashing.LANES + 1])
-def test_short_strings_are_hashed_many_at_a_time(
-    strings: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[int] = []
-    plain = cast(Any, hashing._digests).py_func
-    monkeypatch.setitem(
-        plain.__globals__, "_finish_lanes", lambda *given: calls.append(given[2].shape[1])
-    )
-    data, offsets = Ids(pa.array([f"item {k}" for k in range(strings)])).buffers()
-    state = np.zeros(8, np.uint32)
-    shared = np.frombuffer(prefix("evidence", 0, 0), np.uint8)
-    words = np.empty((strings, 4), np.uint64)
-    plain(state, state, shared, data, offsets, words, 0, strings)
-    assert len(calls) == -(-strings // hashing.LANES)
-    assert set(calls) == {hashing.LANES}
-    assert hashing.LANES >= 64

@@ -23,24 +23,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 def rows(n: int, path: Path, *, text: bool) -> Path:
     rng = np.random.default_rng(1)
     items = rng.zipf(1.3, n) % 20_000
-    table = pa.table(
-        {
-            "user": rng.integers(0, n // 30, n),
-            "item": [f"word {k}" for k in items.tolist()] if text else items,
-        }
-    )
+    named = [f"word {k}" for k in items.tolist()] if text else items
+    table = pa.table({"user": rng.integers(0, n // 30, n), "item": named})
     pa.parquet.write_table(table, path, row_group_size=200_000)
     return path
 
 
 def release(path: Path, mechanism: str) -> None:
-    dpsu.release(
-        path,
-        epsilon=1,
-        delta=1e-5,
-        mechanism=dpsu.mechanism(mechanism, **limited(mechanism, 100)),
-        insecure_seed=1,
-    )
+    made = dpsu.mechanism(mechanism, **limited(mechanism, 100))
+    dpsu.release(path, epsilon=1, delta=1e-5, mechanism=made, insecure_seed=1)
 
 
 def calls(path: Path, mechanism: str) -> int:

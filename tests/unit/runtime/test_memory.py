@@ -52,8 +52,8 @@ def test_spilled_rows_give_the_same_release(
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     monkeypatch.setattr(memory, "Memory", Watched)
     monkeypatch.setattr(memory, "SLAB", 1 << 20)
-    limits: list[Any] = [0, 300_000, "1MB"]
-    for limit in limits:
+    limit: Any
+    for limit in (0, 300_000, "1MB"):
         got = flat.release(path, mechanism=mechanism, memory_limit=limit, **OPTIONS)
         assert got.items == expected.items, limit
         assert spilled.pop().spilled > 0, limit
@@ -90,16 +90,14 @@ def test_data_larger_than_memory_and_disk_are_refused_at_once(
     pa.parquet.write_table(pa.table({"user": [1, 2], "item": ["a", "b"]}), path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=3))
     seen: list[str] = []
-    with pytest.raises(
-        dpsu.ResourceError,
-        match=r"the rows need more than the 0.0 MB .* set TMPDIR to a larger disk",
-    ):
+    words = r"the rows need more than the 0.0 MB .* set TMPDIR to a larger disk"
+    with pytest.raises(dpsu.ResourceError, match=words):
         dpsu.release(
             path,
             epsilon=1,
             delta=1e-5,
             memory_limit=0,
-            progress=lambda stage, n: seen.append(stage),
+            progress=lambda stage, _: seen.append(stage),
         )
     assert set(seen) <= {"reading"}
 
@@ -117,24 +115,12 @@ def test_distinct_ids_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatc
         id_tables.grown(np.empty(1, np.int64), 1, 1 << 24)
 
 
-def test_available_memory_is_known() -> None:
-    assert 1 << 26 < available() < 1 << 50
-
-
 def test_sizes() -> None:
-    cases: list[tuple[Any, int]] = [
-        ("4GB", 4 * 10**9),
-        ("500M", 5 * 10**8),
-        ("1.5 gib", 3 << 29),
-        (7, 7),
-        ("0", 0),
-    ]
-    for text, size in cases:
+    sizes: dict[Any, int] = {"4GB": 4 * 10**9, "500M": 5 * 10**8, "1.5 gib": 3 << 29, 7: 7, "0": 0}
+    for text, size in sizes.items():
         assert parse_size(text) == size, text
-
-
-def test_what_is_no_size() -> None:
-    sizes: list[Any] = ["much", "-1GB", "4 XB", -1]
-    for text in sizes:
+    wrong: Any
+    for wrong in ("much", "-1GB", "4 XB", -1):
         with pytest.raises(dpsu.ParameterError, match="memory_limit="):
-            parse_size(text)
+            parse_size(wrong)
+    assert 1 << 26 < available() < 1 << 50

@@ -19,39 +19,37 @@ from dpsu.errors import is_memory_error, without_values
 from dpsu.runtime import threads
 
 LONGEST = 600
-RELEASE = ["-m", "dpsu", "release", "--epsilon", "1", "--delta", "1e-6", "--mechanism", "greedy"]
+RELEASE = [sys.executable, "-m", "dpsu", "release", "--epsilon", "1", "--delta", "1e-6"]
 
 
 def _raise(error: BaseException) -> Any:
     raise error
 
 
-def test_data_are_not_blamed_for_missing_memory() -> None:
-    cases: list[Exception] = [
+def test_data_and_memory_are_not_blamed_for_each_other() -> None:
+    missing: list[Exception] = [
         MemoryError(),
         pa.lib.ArrowMemoryError("malloc of size 2097152 failed"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
         RuntimeError("can't start new thread"),
     ]
-    for error in cases:
-        assert is_memory_error(error), error
-        with pytest.raises(dpsu.ResourceError, match="there is not enough memory") as caught:
-            without_values(partial(_raise, error), "these data are damaged")
-        assert caught.value.__context__ is None, error
-
-
-def test_memory_is_not_blamed_for_damaged_data() -> None:
-    cases: list[Exception] = [
+    damaged: list[Exception] = [
         ValueError("a cell that says out of memory"),
         pa.ArrowInvalid("a cell that says std::bad_alloc"),
         BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
         OSError(errno.EIO, "Input/output error"),
         RuntimeError("a cell that says can't start new thread"),
     ]
-    for error in cases:
-        assert not is_memory_error(error), error
-        with pytest.raises(dpsu.DataError, match="these data are damaged"):
-            without_values(partial(_raise, error), "these data are damaged")
+    kind: type[dpsu.DpsuError]
+    for errors, kind, words in (
+        (missing, dpsu.ResourceError, "there is not enough memory"),
+        (damaged, dpsu.DataError, "these data are damaged"),
+    ):
+        for error in errors:
+            assert is_memory_error(error) == (errors is missing), error
+            with pytest.raises(kind, match=words) as caught:
+                without_values(partial(_raise, error), "these data are damaged")
+            assert caught.value.__context__ is None, error
 
 
 def test_threads_that_cannot_start_are_told_by_the_shell(tmp_path: Path) -> None:
@@ -65,7 +63,7 @@ def test_threads_that_cannot_start_are_told_by_the_shell(tmp_path: Path) -> None
     )
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, *RELEASE, str(rows)],
+        [*RELEASE, "--mechanism", "greedy", str(rows)],
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True, check=False, text=True, timeout=LONGEST,
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """A release of a ledger that has a name is made once."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import datetime
@@ -29,10 +30,9 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.db")
 
 
-def named(spending: Spending, once: str) -> Spending:
-    """The same dataset of a ledger, under a name."""
-    spending.once = once
-    return spending
+@pytest.fixture
+def monday(ledger: Ledger) -> Spending:
+    return ledger.dataset("visits", budget=BUDGET, once="monday")
 
 
 def states(ledger: Ledger) -> list[str]:
@@ -41,18 +41,14 @@ def states(ledger: Ledger) -> list[str]:
 
 @pytest.mark.parametrize("mechanism", ["sieve", "auto"])
 def test_a_second_run_returns_the_first_and_spends_nothing(ledger: Ledger, mechanism: str) -> None:
-    def job(data: Any) -> dpsu.Release:
-        dataset = ledger.dataset("visits", budget=BUDGET)
-        return dpsu.release(
-            data, **(PLAN | {"mechanism": mechanism}), counts=True, ledger=named(dataset, "monday")
-        )
-
-    first = job(VISITS)
-    again = job(unread())
+    plan = dpsu.plan(**(PLAN | {"mechanism": mechanism, "counts": True}))
+    first, again = (
+        dpsu.release(data, plan, ledger=ledger.dataset("visits", budget=BUDGET, once="monday"))
+        for data in (VISITS, unread())
+    )
     assert again == first
-    assert (again.run, again.plan_hash, again.approved) == (
-        first.run, first.plan_hash, first.approved,
-    )  # fmt: skip
+    for name in ("run", "plan_hash", "approved"):
+        assert getattr(again, name) == getattr(first, name)
     assert states(ledger) == ["done"]
 
 
@@ -61,97 +57,92 @@ def unread() -> Iterator[tuple[str, str]]:
     yield "somebody", "something"
 
 
-def test_a_choice_among_plans_is_not_kept_by_a_name(ledger: Ledger) -> None:
-    dataset = named(ledger.dataset("visits", budget=BUDGET), "monday")
+def test_a_choice_among_plans_is_not_kept_by_a_name(ledger: Ledger, monday: Spending) -> None:
     with pytest.raises(dpsu.ParameterError, match=r"needs a release by one plan.*drop it"):
-        dpsu.select(VISITS, [dpsu.plan(**PLAN)], ledger=dataset)
+        dpsu.select(VISITS, [dpsu.plan(**PLAN)], ledger=monday)
     assert not ledger.path.exists()
 
 
 def test_names_and_datasets_are_apart(ledger: Ledger) -> None:
     for dataset, name in (("visits", "monday"), ("visits", "tuesday"), ("other", "monday")):
-        spending = ledger.dataset(dataset, budget=BUDGET)
-        dpsu.release(VISITS, **PLAN, ledger=named(spending, name))
+        dpsu.release(VISITS, **PLAN, ledger=ledger.dataset(dataset, budget=BUDGET, once=name))
     assert states(ledger) == ["done", "done"]
     assert len(ledger.account("other").releases) == 1
 
 
-def test_another_plan_is_refused(ledger: Ledger) -> None:
-    dataset = ledger.dataset("visits", budget=BUDGET)
-    dpsu.release(VISITS, **PLAN, ledger=named(dataset, "monday"))
+def test_another_plan_is_refused(ledger: Ledger, monday: Spending) -> None:
+    dpsu.release(VISITS, **PLAN, ledger=monday)
     with pytest.raises(dpsu.ParameterError, match="once='monday' was released by another plan"):
-        dpsu.release(unread(), **(PLAN | {"epsilon": 0.5}), ledger=named(dataset, "monday"))
+        dpsu.release(unread(), **(PLAN | {"epsilon": 0.5}), ledger=monday)
     (begun,) = ledger.path.with_name("ledger.db.once").glob("*-begun.json")
     begun.write_text("")
     with pytest.raises(dpsu.ParameterError, match="another plan"):
-        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
+        dpsu.release(unread(), **PLAN, ledger=monday)
     assert states(ledger) == ["done"]
 
 
 @pytest.mark.parametrize("mechanism", ["weighted-gaussian", "auto"])
-def test_another_version_of_dpsu_is_no_other_plan(ledger: Ledger, mechanism: str) -> None:
+def test_another_version_of_dpsu_is_no_other_plan(
+    ledger: Ledger, monday: Spending, mechanism: str
+) -> None:
     """What was released before an upgrade is returned, with the plan that was approved then."""
     now = dpsu.plan(**(PLAN | {"mechanism": mechanism}))
     before = replace(now, version="0.0.9")
-    dataset = ledger.dataset("visits", budget=BUDGET)
-    first = dpsu.release(VISITS, before, ledger=named(dataset, "monday"))
-    again = dpsu.release(unread(), now, ledger=named(dataset, "monday"))
+    first = dpsu.release(VISITS, before, ledger=monday)
+    again = dpsu.release(unread(), now, ledger=monday)
     assert again == first
     assert again.plan_hash == first.plan_hash == before.hash != now.hash
     assert again.approved == first.approved
     with pytest.raises(dpsu.ParameterError, match="another plan"):
-        dpsu.release(unread(), now.at(0.5), ledger=named(dataset, "monday"))
+        dpsu.release(unread(), now.at(0.5), ledger=monday)
     (begun,) = ledger.path.with_name("ledger.db.once").glob("*-begun.json")
     noted = json.loads(begun.read_text())
     assert (noted["version"], noted["plan_hash"]) == ("0.0.9", before.hash)
     # The version is believed only together with the hash.
     begun.write_text(json.dumps(noted | {"version": now.version}))
     with pytest.raises(dpsu.ParameterError, match="another plan"):
-        dpsu.release(unread(), now, ledger=named(dataset, "monday"))
+        dpsu.release(unread(), now, ledger=monday)
     assert states(ledger) == ["done"]
 
 
 def test_a_plan_that_this_version_does_not_know_is_named(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, monday: Spending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = ledger.dataset("visits", budget=BUDGET)
-    dpsu.release(VISITS, **PLAN, ledger=named(dataset, "monday"))
+    dpsu.release(VISITS, **PLAN, ledger=monday)
 
     def unknown(text: str) -> dpsu.Plan:
         raise dpsu.ParameterError("it was designed otherwise")
 
     monkeypatch.setattr(dpsu.Plan, "from_json", unknown)
     with pytest.raises(dpsu.ParameterError, match=r"items\.parquet' has items that were released"):
-        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
+        dpsu.release(unread(), **PLAN, ledger=monday)
     assert states(ledger) == ["done"]
 
 
-def test_what_failed_is_spent(ledger: Ledger) -> None:
+def test_what_failed_is_spent(ledger: Ledger, monday: Spending) -> None:
     def rows() -> Iterator[tuple[str, str]]:
         yield "somebody", "something"
         raise ZeroDivisionError
 
-    dataset = ledger.dataset("visits", budget=BUDGET)
     with pytest.raises(ZeroDivisionError):
-        dpsu.release(rows(), **PLAN, ledger=named(dataset, "monday"))
+        dpsu.release(rows(), **PLAN, ledger=monday)
     with pytest.raises(dpsu.BudgetError, match="another name spends again"):
-        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
+        dpsu.release(unread(), **PLAN, ledger=monday)
     assert states(ledger) == ["unfinished"]
 
 
 def test_two_processes_do_not_spend_one_name(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, monday: Spending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = ledger.dataset("visits", budget=BUDGET)
-    dpsu.release(VISITS, **PLAN, ledger=named(dataset, "monday"))
+    dpsu.release(VISITS, **PLAN, ledger=monday)
     for file in ledger.path.with_name("ledger.db.once").iterdir():
         file.unlink()
         begun = file.with_name(file.name.replace("items.parquet", "begun.json"))
     with claim(begun, ""), pytest.raises(dpsu.ParameterError, match="is running in another"):
-        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
+        dpsu.release(unread(), **PLAN, ledger=monday)
     monkeypatch.setattr("dpsu.series.once.Once.stored", lambda self: None)
     with pytest.raises(dpsu.ParameterError, match="another process began once='monday'"):
-        dpsu.release(unread(), **PLAN, ledger=named(dataset, "monday"))
+        dpsu.release(unread(), **PLAN, ledger=monday)
     assert states(ledger) == ["done", "void"]
 
 
@@ -163,26 +154,13 @@ def test_what_is_no_name_is_refused(tmp_path: Path, name: Any) -> None:
     assert not ledger.path.exists()
 
 
-def test_it_needs_a_ledger() -> None:
-    with pytest.raises(dpsu.ParameterError, match="needs a ledger"):
-        dpsu.release(VISITS, **PLAN, ledger=named(Spending.of(None), "monday"))
-
-
-def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{user},{item}\n" for user, held in VISITS.items() for item in held)
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
     typed = ["release", "visits.csv", "--mechanism", "weighted-gaussian", "--delta", "1e-6"]
-    book = [
-        "--ledger",
-        "ledger.db",
-        "--dataset",
-        "visits",
-        "--budget",
-        "3,1e-5",
-        "--once",
-        "monday",
-    ]
+    once = ["--once", "monday"]
+    book = ["--ledger", "ledger.db", "--dataset", "visits", "--budget", "3,1e-5", *once]
     first = run(*typed, "--epsilon", "1", *book)
     assert first[:2] == (0, "bread\nmilk\n"), first
     assert "note" not in first[2]
@@ -193,26 +171,17 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code, out, err = run(*typed, "--epsilon", "0.5", *book)
     assert (code, out) == (2, "")
     assert "--once monday was released by another plan" in err
-    code, out, err = run(*typed, "--epsilon", "1", "--once", "monday")
+    code, out, err = run(*typed, "--epsilon", "1", *once)
     assert (code, "--once monday needs a --ledger" in err) == (2, True)
     assert states(Ledger("ledger.db")) == ["done"]
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-def test_what_is_returned_again_has_the_types_that_it_had(tmp_path: Path) -> None:
+def test_what_is_returned_again_has_the_types_that_it_had(monday: Spending) -> None:
     days = pa.array([datetime.date(2024, 2, 29)] * 800)
     table = pa.table({"user": list(range(800)), "country": ["fr"] * 800, "day": days})
-    spending = dpsu.Ledger(tmp_path / "ledger.db").dataset("visits", budget=(3, 1e-5))
     plan = dpsu.plan(epsilon=2, delta=1e-6, item=["country", "day"], mechanism="sieve")
-    first, second = (dpsu.release(table, plan, ledger=named(spending, "monday")) for _ in range(2))
+    first, second = (dpsu.release(table, plan, ledger=monday) for _ in range(2))
     assert first.items == (("fr", datetime.date(2024, 2, 29)),)
     assert second == first
     assert second.to_arrow().equals(first.to_arrow())
-
-
-def test_doors_that_keep_nothing_take_no_name(ledger: Ledger) -> None:
-    dataset = ledger.dataset("visits", budget=BUDGET, once="monday")
-    plan = dpsu.plan(**PLAN)
-    with pytest.raises(dpsu.ParameterError, match="once='monday' needs"):
-        dpsu.select(VISITS, [plan], ledger=dataset)
-    assert not ledger.path.exists()

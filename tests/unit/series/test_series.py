@@ -1,5 +1,6 @@
 """Releases that repeat under one budget."""
 
+# ruff: noqa: F811
 from __future__ import annotations
 
 import datetime
@@ -28,6 +29,7 @@ from dpsu.runtime.writing import claim
 from dpsu.series.state import DONE, RUNNING, UNFINISHED, State
 from tests.docs.test_docs import blocks
 from tests.support.cases import every
+from tests.support.examples import python, shell
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
@@ -36,6 +38,11 @@ Rows = dict[str, list[Any]]
 
 def month(*items: Any) -> Rows:
     return {f"person {n}": [*items, f"secret {n}"] for n in range(600)}
+
+
+def unread() -> Iterator[tuple[str, str]]:
+    raise AssertionError("rows were read")
+    yield "somebody", "something"
 
 
 @pytest.fixture
@@ -101,11 +108,8 @@ def test_all_periods_are_within_the_budget_and_a_further_one_is_refused(
     for _ in range(3):
         series.release(month("bread"))
     assert series.left == 0
-
-    def unread() -> Iterator[tuple[str, str]]:
-        raise AssertionError("rows were read")
-        yield "somebody", "something"
-
+    assert "by Gaussian composition (`dpsu proofs series`)" in str(series)
+    assert "You promise that" in series._repr_html_()
     with pytest.raises(dpsu.BudgetError, match="all 3 periods of the series"):
         series.release(unread())
     assert len(series.history) == 3
@@ -190,17 +194,13 @@ def test_two_processes_do_not_spend_one_period(series: dpsu.Series, path: Path) 
     assert series.history[0].state == UNFINISHED
     assert series.history[0].run is None
 
-    def rows() -> Iterator[tuple[str, str]]:
-        raise AssertionError("rows were read")
-        yield "somebody", "something"
-
     def another_begins(stage: str, done: float) -> None:
         raise AssertionError("it began")
 
     state = series._state
     state.begun = lambda terms: 0  # type: ignore[method-assign]
     with pytest.raises(dpsu.ParameterError, match="another process began period 1"):
-        series.release(rows(), progress=another_begins)
+        series.release(unread(), progress=another_begins)
 
 
 def test_no_kill_lets_a_period_be_spent_twice(tmp_path: Path) -> None:
@@ -213,25 +213,6 @@ def test_no_kill_lets_a_period_be_spent_twice(tmp_path: Path) -> None:
     assert killed >= 12
     assert 0 < lost < killed
     assert beginnings >= 8
-
-
-def test_a_killed_command_loses_its_period_and_no_other(
-    series: dpsu.Series, path: Path, tmp_path: Path
-) -> None:
-    deadly = (
-        "import os, signal, dpsu\n"
-        "def rows():\n"
-        "    yield 'somebody', 'bread'\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"dpsu.Series({str(path)!r}).release(rows())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", deadly], capture_output=True, check=False, timeout=300
-    )
-    assert done.returncode == -9, done.stderr
-    assert [each.state for each in series.history] == [UNFINISHED]
-    assert series.release(month("bread")).items == ("bread",)
-    assert series.left == 1
 
 
 def test_a_ledger_is_charged_for_each_period(series: dpsu.Series, tmp_path: Path) -> None:
@@ -262,35 +243,6 @@ def test_a_charge_is_void_if_the_period_is_not_spent(
     assert [each.state for each in ledger.account("visits").releases] == ["void"]
 
 
-def test_items_keep_their_type(series: dpsu.Series) -> None:
-    users = [f"u{n}" for n in range(600)]
-    series.release(pa.table({"user": users * 2, "item": [7] * 1200}))
-    assert list(series.items) == [7]
-    as_text = pa.table({"user": users * 2, "item": ["7"] * 600 + ["8"] * 600})
-    assert series.release(as_text).items == (8,)
-    assert list(series.items) == [7, 8]
-
-
-def test_items_of_several_columns_and_of_dates(path: Path) -> None:
-    series = dpsu.Series.create(
-        path, periods=2, item=["day", "product"], mechanism="greedy", **BUDGET
-    )
-    users = [f"u{n}" for n in range(600)]
-    day = datetime.date(2025, 3, 3)
-
-    def visits(*products: str) -> Any:
-        rows = [(user, day, product) for user in users for product in products]
-        return pa.table(
-            dict(zip(("user", "day", "product"), map(list, zip(*rows, strict=True)), strict=True))
-        )
-
-    first = series.release(visits("bread", "tea"))
-    assert first.items == ((day, "bread"), (day, "tea"))
-    assert series.stored(1) == first
-    assert series.release(visits("bread", "milk", "tea")).items == ((day, "milk"),)
-    assert series.items == ((day, "bread"), (day, "milk"), (day, "tea"))
-
-
 def test_nanoseconds_are_left_out_as_they_were_released(series: dpsu.Series) -> None:
     users = [f"u{n}" for n in range(600)]
 
@@ -304,7 +256,12 @@ def test_nanoseconds_are_left_out_as_they_were_released(series: dpsu.Series) -> 
 
 def test_words_of_texts(path: Path) -> None:
     series = dpsu.Series.create(
-        path, periods=2, item=dpsu.Tokens("body"), user="who", mechanism="greedy", **BUDGET
+        path,
+        periods=2,
+        item=dpsu.Tokens("body"),
+        user="who",
+        mechanism="weighted-laplace",
+        **BUDGET,
     )
 
     def posts(text: str) -> Any:
@@ -338,11 +295,13 @@ def test_a_series_is_begun_once(
     series: dpsu.Series, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(dpsu.ParameterError, match="is there already"):
-        dpsu.Series.create(path, periods=30, mechanism="greedy", **BUDGET)
+        dpsu.Series.create(path, periods=30, mechanism="weighted-laplace", **BUDGET)
     with pytest.raises(dpsu.ParameterError, match="there is no series"):
         dpsu.Series(tmp_path / "other")
     with pytest.raises(dpsu.OutputError, match="cannot make"):
-        dpsu.Series.create(tmp_path / "no" / "folder", periods=3, mechanism="greedy", **BUDGET)
+        dpsu.Series.create(
+            tmp_path / "no" / "folder", periods=3, mechanism="weighted-laplace", **BUDGET
+        )
     with pytest.raises(dpsu.ParameterError, match="name of a folder"):
         dpsu.Series(3)  # type: ignore[arg-type]
     # Of two processes that begin it at the same time, one is told so; nothing else is left.
@@ -397,6 +356,7 @@ def test_files_that_are_missing_or_added_are_noticed(series: dpsu.Series, path: 
         dpsu.Series(path).items  # noqa: B018
 
 
+@pytest.mark.thorough
 def test_later_periods_find_what_a_single_one_would_not(tmp_path: Path) -> None:
     """A mailing list by month: the words of everybody, and topics that come up in one month.
 
@@ -424,7 +384,7 @@ def test_later_periods_find_what_a_single_one_would_not(tmp_path: Path) -> None:
         assert any(str(item).startswith(f"topic {number}.") for item in series.items)
 
 
-def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, run: Run) -> None:  # noqa: F811
+def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, run: Run) -> None:
     """What is known takes no part: a user of many known items counts in full for a new one."""
     known = [f"known {n}" for n in range(12)]
     few = dpsu.Counts(max_items=2)
@@ -446,21 +406,14 @@ def test_counts_are_of_new_items_and_their_price_is_in_the_account(path: Path, r
     assert listed[-1] == f"new\t{second.counts[0].as_py()}"
 
 
-def test_it_shows_itself(series: dpsu.Series) -> None:
-    assert repr(series).endswith("0 of 3 periods spent>")
-    series.release(month("bread"))
-    assert repr(series).endswith("1 of 3 periods spent>")
-    assert "by Gaussian composition (`dpsu proofs series`)" in str(series)
-    assert "<td" in series._repr_html_()
-    assert "You promise that" in series._repr_html_()
-
-
-def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, items in (("1", ("bread",)), ("2", ("bread", "milk"))):
         rows = "".join(f"{user},{item}\n" for user, held in month(*items).items() for item in held)
         (tmp_path / f"{name}.csv").write_text(f"who,what\n{rows}")
     new = ["series", "new", "v", "--periods", "3", "--user", "who", "--item", "what"]
+    code, out, err = run(*new, "--prior", "x.csv")
+    assert (code, "No such option" in err) == (2, True)
     code, out, err = run(*new)
     assert (code, "Missing option '--epsilon'" in err) == (2, True)
     code, out, err = run(*new, "--epsilon", "3", "--delta", "1e-5", "--max-items", "50")
@@ -488,82 +441,35 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert dpsu.Plan.from_dict(told["plan"]) == dpsu.Series("v").plan
 
 
-def test_help_offers_what_a_series_has(run: Run) -> None:  # noqa: F811
-    code, out, _ = run("series", "new", "--help")
-    assert code == 0
-    assert "FOLDER" in out
-    assert "--periods" in out
-    assert not [flag for flag in ("--prior", "--allow-unproven", "STATE") if flag in out]
-    for command in ("next", "show", "items"):
-        assert "STATE" not in run("series", command, "--help")[1]
-    code, _, err = run("series", "new", "v", "--periods", "2", "--prior", "x.csv")
-    assert (code, "No such option" in err) == (2, True)
-
-
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
 def test_items_are_listed_in_the_order_of_their_values(
-    run: Run,  # noqa: F811
-    series: dpsu.Series,
-    path: Path,
+    run: Run, series: dpsu.Series, path: Path
 ) -> None:
-    users = [n for n in range(600) for _ in range(2)]
-    for numbers in ((9, 100), (10, -3), ("x", "9")):
-        series.release(pa.table({"user": users, "item": list(numbers) * 600}))
-        if numbers == (10, -3):
+    """And a period of texts leaves out the integers that are known, and finds integers."""
+    for found in ((9, 100), (10, -3), ("x", "9", "8")):
+        users = [n for n in range(600) for _ in found]
+        series.release(pa.table({"user": users, "item": list(found) * 600}))
+        if found == (10, -3):
             assert run("series", "items", str(path)) == (0, "-3\n9\n10\n100\n", "")
             assert run("series", "items", str(path), "--period", "2") == (0, "-3\n10\n", "")
-    assert series.items == (-3, 9, 10, 100)
+    assert series.items == (-3, 8, 9, 10, 100)
 
 
-@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-@pytest.mark.parametrize("item", ["when", ["when", "at"]])
-def test_what_was_released_keeps_its_type(item: Any, path: Path, run: Run) -> None:  # noqa: F811
-    noon = datetime.datetime(2024, 2, 29, 12)
-    table = pa.table(
-        {
-            "user": range(600),
-            "when": pa.array([noon] * 600, pa.timestamp("s")),
-            "at": pa.array([noon.time()] * 600, pa.time32("s")),
-        }
-    )
-    # A weight of 600 is hundreds of standard deviations of its noise above the threshold.
-    series = dpsu.Series.create(path, periods=2, item=item, mechanism="weighted-gaussian", **BUDGET)
-    first = series.release(table)
-    assert len(first) == 1
-    assert series.stored(1) == first
-    assert series.stored(1).values.type == first.values.type
-    assert series.stored(1).to_arrow().schema.field("when").type == pa.timestamp("s")
-    text = table.set_column(1, "when", [["1999"] * 600])
-    series.release(text)
-    # Types that differ have no common order, and are sorted as texts.
-    assert len(series.items) == 2
-    assert len(run("series", "items", str(path))[1].splitlines()) == 2
-
-
+@pytest.mark.thorough
 def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = ROOT / "docs" / "guides" / "series.md"
     for name, items in (("january", ("bread",)), ("february", ("bread", "milk"))):
-        # Without secrets, as keys of other processes are new ones each time.
         rows = "".join(f"{user},{item}\n" for user in month() for item in items)
         (tmp_path / f"{name}.csv").write_text(f"user,item\n{rows}")
-    first, twice = (textwrap.dedent(block) for block in blocks(guide, "sh"))
-    told = [
-        subprocess.run(
-            ["bash", "-ec", typed.replace("dpsu ", f"{sys.executable} -m dpsu ")],
-            cwd=tmp_path, capture_output=True, check=False, text=True, timeout=300,
-        )
-        for typed in (first, twice)
-    ]  # fmt: skip
-    assert [done.returncode for done in told] == [0, 0], told
+    for script in blocks(guide, "sh"):
+        shell(textwrap.dedent(script), tmp_path)
     assert (tmp_path / "all-so-far.txt").read_text() == "bread\nmilk\n"
     assert (tmp_path / "february.txt").read_text() == "milk\n"
     each = dpsu.Series(tmp_path / "visits.series").plan.privacy
     assert each == dpsu.Privacy(0.8869, 4.166e-7)
     assert all(part in guide.read_text() for part in ("epsilon 0.8869", "delta 4.166e-7"))
     monkeypatch.chdir(tmp_path)
-    space: dict[str, Any] = {}
-    (code,) = blocks(guide, "python")
-    exec(compile(code, "series.md", "exec"), space)
+    space = python(blocks(guide, "python"), guide.name)
     assert space["series"].items == ("bread", "milk")
     assert space["series"].left == 10
 
@@ -582,10 +488,12 @@ def test_keys_of_other_types_and_of_several_columns_repeat(item: Any, path: Path
         return one[0] if item == "day" else (one[1], one[0])
 
     series = dpsu.Series.create(
-        path, periods=3, user="site", item=item, mechanism="greedy", **BUDGET
+        path, periods=3, user="site", item=item, mechanism="weighted-laplace", **BUDGET
     )
     assert series.release(rows(first)).items == (named(first),)
-    assert series.release(rows(first, second)).items == (named(second),)
+    found = series.release(rows(first, second))
+    assert found.items == (named(second),)
+    assert series.stored(2) == found
     again = dpsu.Series(path)
     assert again.items == tuple(sorted([named(first), named(second)]))
     assert again.release(rows(first, second)).items == ()
@@ -594,7 +502,7 @@ def test_keys_of_other_types_and_of_several_columns_repeat(item: Any, path: Path
 
 
 @pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-def test_types_that_change_cost_no_period(path: Path) -> None:
+def test_types_that_change_cost_no_period(path: Path, run: Run) -> None:
     """Timestamps with another unit and zone, then text, then integers: what is known stays so."""
     noon = datetime.datetime(2024, 2, 29, 12)
     berlin = pa.timestamp("us", "Europe/Berlin")
@@ -603,14 +511,21 @@ def test_types_that_change_cost_no_period(path: Path) -> None:
         pa.array([noon.replace(tzinfo=datetime.UTC)] * 800, berlin),
         pa.array(["2024-02-29T12:00:00"] * 800), pa.array([7] * 800), pa.array([7] * 800),
     ]  # fmt: skip
-    series = dpsu.Series.create(path, periods=6, item="when", mechanism="greedy", **BUDGET)
-    found = [len(series.release(pa.table({"user": range(800), "when": each}))) for each in columns]
-    assert found == [1, 0, 1, 0, 1, 0]
-    assert len(dpsu.Series(path).history) == 6
+    series = dpsu.Series.create(
+        path, periods=6, item="when", mechanism="weighted-laplace", **BUDGET
+    )
+    found = [series.release(pa.table({"user": range(800), "when": each})) for each in columns]
+    assert [len(each) for each in found] == [1, 0, 1, 0, 1, 0]
+    again = dpsu.Series(path)
+    for number, made in enumerate(found, 1):
+        assert again.stored(number) == made
+        assert again.stored(number).to_arrow().schema == made.to_arrow().schema
+    # Types that differ have no common order, and are sorted as texts.
+    assert len(again.items) == len(run("series", "items", str(path))[1].splitlines()) == 3
 
 
 def test_a_full_disk_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    series = dpsu.Series.create(path, periods=2, mechanism="greedy", **BUDGET)
+    series = dpsu.Series.create(path, periods=2, mechanism="weighted-laplace", **BUDGET)
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -625,7 +540,7 @@ def test_a_full_disk_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_periods_of_another_plan_are_noticed(path: Path, tmp_path: Path) -> None:
-    series = dpsu.Series.create(path, periods=2, mechanism="greedy", **BUDGET)
+    series = dpsu.Series.create(path, periods=2, mechanism="weighted-laplace", **BUDGET)
     series.release({f"p{n}": ["bread", "milk"] for n in range(800)})
     dpsu.Series.create(tmp_path / "other", periods=2, mechanism="policy-laplace", **BUDGET)
     shutil.copy(tmp_path / "other" / "series.json", path / "series.json")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ import dpsu
 from dpsu.vocabulary import training
 from dpsu.vocabulary.training import MODELS, SPECIAL_TOKENS, train_tokenizer, write_tokenizer
 from dpsu.vocabulary.words import Vocabulary, read_vocabulary
+from tests.support.cases import every
 from tests.support.examples import python, same_keys, shell
 from tests.unit.cli import test_cli
 from tests.unit.cli.test_cli import Run
@@ -49,8 +49,11 @@ def released(words: list[str], counts: list[int] | None) -> dpsu.Release:
     return dpsu.Release(plan, pa.array(words, pa.large_string()), noisy)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_words_survive_the_way_through_a_file(model: str, tmp_path: Path) -> None:
+    # An empty release makes a tokenizer, too.
+    empty = opened(train_tokenizer(released([], []), model=model), tmp_path)
+    assert empty.decode(empty.encode("bread").ids) == "bread"
     for size in (600, 30_000):
         tokenizer = train_tokenizer(RELEASED, model=model, vocab_size=size)
         loaded = opened(tokenizer, tmp_path)
@@ -65,16 +68,11 @@ def test_words_survive_the_way_through_a_file(model: str, tmp_path: Path) -> Non
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(-5, 2000), max_size=12))
 @settings(deadline=None, max_examples=60)
-def test_bytes_restore_any_text(words: dict[str, int]) -> None:
+def test_bytes_restore_any_text_and_wordpiece_up_to_whitespace(words: dict[str, int]) -> None:
     tokenizer = train_tokenizer(words, lowercase=False, vocab_size=300, special_tokens=())
     for word in words:
         text = unicodedata.normalize("NFC", word)
         assert tokenizer.decode(tokenizer.encode(word).ids) == text
-
-
-@given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(-5, 2000), max_size=12))
-@settings(deadline=None, max_examples=60)
-def test_wordpiece_restores_words_up_to_whitespace(words: dict[str, int]) -> None:
     words = {word: count for word, count in words.items() if not re.search(r"##|\[UNK\]", word)}
     tokenizer = train_tokenizer(words, model="wordpiece", lowercase=False, special_tokens=["[UNK]"])
     for word in words:
@@ -83,7 +81,7 @@ def test_wordpiece_restores_words_up_to_whitespace(words: dict[str, int]) -> Non
         assert tokenizer.decode(tokenizer.encode(word).ids) == text
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_text_that_was_never_released_is_encoded_all_the_same(model: str) -> None:
     tokenizer = train_tokenizer(ENGLISH, model=model)
     ids = tokenizer.encode("Bread ☃ \x00 \ud7ff ᚠᚢ & jam!").ids
@@ -94,7 +92,7 @@ def test_text_that_was_never_released_is_encoded_all_the_same(model: str) -> Non
         assert "[UNK]" not in tokenizer.encode("any ASCII text, 100 % (of it).").tokens
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_counts_decide_which_words_stay_whole(model: str, tmp_path: Path) -> None:
     rare = [f"zq{a}{b}kw" for a in "abcdefgh" for b in "abcdefgh"]
     size = {"bpe": 275, "wordpiece": 150}[model]
@@ -130,9 +128,7 @@ def test_huge_counts_are_scaled_and_every_word_is_fed(monkeypatch: pytest.Monkey
     assert fed == {"bread": 7500, "milk": 2500, "rye": 1}
     few = Counter({"bread": 30, "milk": 10})
     assert Counter(" ".join(training._repeated(few)).split()) == few
-
-
-def test_negative_counts_are_floored() -> None:
+    # Negative counts are floored.
     assert read_vocabulary({"rye": -40, "jam": 0, "oats": 1}).counts == (1, 1, 1)
     same = [train_tokenizer(words).to_str() for words in ({"rye": -4, "jam": 0}, ["jam", "rye"])]
     assert same[0] == same[1]
@@ -146,7 +142,7 @@ write_tokenizer(train_tokenizer(words, model=sys.argv[1], vocab_size=400), sys.a
 """
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_the_same_words_give_the_same_file(model: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{n}.json" for n in range(3)]
     for seed, path in enumerate(files):
@@ -160,7 +156,7 @@ def test_the_same_words_give_the_same_file(model: str, tmp_path: Path) -> None:
     assert first.to_str() == second.to_str()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every("model", MODELS)
 def test_capitals(model: str) -> None:
     words = {"Bread": 3, "bread": 4, "NASA": 9}
     kept = train_tokenizer(words, model=model, lowercase=False)
@@ -169,13 +165,6 @@ def test_capitals(model: str) -> None:
     assert folded.decode(folded.encode("Bread NASA").ids) == "bread nasa"
     # Composed or not, it is the same text.
     assert folded.encode("CAFE\u0301").ids == folded.encode("café").ids
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_an_empty_release_still_makes_a_tokenizer(model: str, tmp_path: Path) -> None:
-    tokenizer = train_tokenizer(released([], []), model=model)
-    loaded = opened(tokenizer, tmp_path)
-    assert loaded.decode(loaded.encode("bread").ids) == "bread"
 
 
 AWKWARD = ["", " ", "1", "a\tb", "back\\slash", "back\\nslash", "comma,quote\"", "line\nfeed", "null", "re\rturn", "中文"]  # fmt: skip
@@ -193,16 +182,10 @@ def test_what_a_release_writes_is_read_back(tmp_path: Path) -> None:
             empty = released([], None if counts is None else [])
             empty.write(tmp_path / f"empty{suffix}")
             assert len(read_vocabulary(tmp_path / f"empty{suffix}")) == 0, (suffix, counts)
-
-
-def test_integers_are_words_too(tmp_path: Path) -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-6)
-    release = dpsu.Release(plan, pa.array([7, 12]), pa.array([3, 5]))
-    for suffix in (".txt", ".csv", ".parquet", ".json"):
-        release.write(tmp_path / f"numbers{suffix}")
-        assert read_vocabulary(tmp_path / f"numbers{suffix}") == Vocabulary(
-            ("12", "7"), (5, 3), True
-        )
+            numbers = dpsu.Release(release.plan, pa.array([7, 12]), pa.array([3, 5]))
+            numbers.write(tmp_path / f"numbers{suffix}")
+            found = read_vocabulary(tmp_path / f"numbers{suffix}")
+            assert found == Vocabulary(("12", "7"), (5, 3), True), suffix
 
 
 BAD_FILES = [
@@ -245,6 +228,9 @@ def test_bad_options() -> None:
     for words, options, message in BAD_OPTIONS:
         with pytest.raises(dpsu.ParameterError, match=message):
             train_tokenizer(words, **options)
+    for word, message in ((1.5, "one of them is a float"), ("\ud800", "lone surrogates")):
+        with pytest.raises(dpsu.DataError, match=message):
+            read_vocabulary([word])
 
 
 def test_another_name_for_the_unknown() -> None:
@@ -255,13 +241,6 @@ def test_another_name_for_the_unknown() -> None:
         words, model="wordpiece", lowercase=False, special_tokens=["<pad>", "<unk>"]
     )
     assert tokenizer.encode("[UNK] ᚠ bread").tokens == ["[UNK]", "<unk>", "bread"]
-
-
-def test_words_of_the_wrong_kind() -> None:
-    with pytest.raises(dpsu.DataError, match="one of them is a float"):
-        read_vocabulary([1.5])
-    with pytest.raises(dpsu.DataError, match="lone surrogates"):
-        read_vocabulary(["\ud800"])
 
 
 def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
@@ -284,35 +263,6 @@ def test_without_the_library_the_error_says_what_to_install(
     (tmp_path / "words.txt").write_text("bread\n")
     code, _, err = run("tokenizer", tmp_path / "words.txt", "--output", tmp_path / "t.json")
     assert (code, err) == (1, "dpsu: this needs tokenizers: pip install 'dpsu[tokenizers]'\n")
-
-
-def test_from_rows_to_a_tokenizer_in_the_shell(run: Run, tmp_path: Path) -> None:
-    users = 400
-    rows = [(u, w) for u in range(users) for w in (*ENGLISH[: 2 + u % 9], "don't", f"secret{u}")]
-    table = pa.table({"who": [u for u, _ in rows], "what": [w for _, w in rows]})
-    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
-    words = tmp_path / "words.parquet"
-    code, _, err = run(
-        "release", tmp_path / "rows.parquet", "--user", "who", "--item", "what", "--counts",
-        "--mechanism", "weighted-gaussian", "--epsilon", "3", "--delta", "1e-5",
-        "--insecure-seed", "1", "--output", words,
-    )  # fmt: skip
-    assert code == 0, err
-    vocabulary = read_vocabulary(words)
-    assert vocabulary.counted
-    assert {"bread", "don't"} <= set(vocabulary.words)
-    for model in MODELS:
-        output = tmp_path / f"{model}.json"
-        code, out, err = run(
-            "tokenizer", words, "--model", model, "--vocab-size", 400, "--output", output
-        )
-        assert (code, out) == (0, "")
-        assert f"{len(vocabulary)} words with counts made " in err
-        loaded = Tokenizer.from_file(str(output))
-        assert all(loaded.decode(loaded.encode(word).ids) == word for word in vocabulary.words)
-        assert "secret" not in output.read_text("utf-8")
-        trained = train_tokenizer(words, model=model, vocab_size=400)
-        assert json.loads(output.read_text("utf-8")) == json.loads(trained.to_str())
 
 
 USAGE = [
@@ -353,19 +303,18 @@ def test_the_command_tells_what_it_did(run: Run, tmp_path: Path) -> None:
     kept = Tokenizer.from_file(str(tmp_path / "t.json"))
     assert (kept.token_to_id("<a>"), kept.token_to_id("<b>")) == (0, 1)
     assert kept.encode("Bread").tokens == ["ĠBread"]
+    release, output = released(ENGLISH, list(range(20, 10, -1))), tmp_path / "t.json"
+    release.write(tmp_path / "words.parquet")
+    for model in MODELS:
+        options = ("--model", model, "--vocab-size", 400, "--output", output)
+        code, out, err = run("tokenizer", tmp_path / "words.parquet", *options)
+        assert (code, out) == (0, "")
+        assert "10 words with counts made " in err
+        trained = train_tokenizer(release, model=model, vocab_size=400)
+        assert json.loads(output.read_text("utf-8")) == json.loads(trained.to_str())
     (tmp_path / "words.parquet").write_bytes(b"no")
     code, _, err = run("tokenizer", tmp_path / "words.parquet", "--output", tmp_path / "t.json")
     assert (code, "cannot be read as a .parquet file" in err) == (1, True)
-
-
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; sys.argv = ['dpsu', 'tokenizer', '--help']\nfrom dpsu.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print('loaded', sorted({'numpy', 'pyarrow', 'tokenizers'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.endswith("loaded []\n")
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ from dpsu.yields.tables import NOT_PRIVATE
 from tests.support import flat
 from tests.support.cases import every
 from tests.support.databases import OF_PAIRS
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 MARK = "Zzmarker"
 PRIVACY: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4}
@@ -128,6 +129,10 @@ def test_several_sizes_and_forms() -> None:
     assert spoken.items == 7
     assert spoken.rows[0].released == pytest.approx(7.0)
     assert str(spoken).count("1,000+") == 0  # bands without items are not shown
+    # Sizes are those that a release of texts has.
+    item = dpsu.Tokens("text", ngrams=2)
+    (row,) = dpsu.compare(texts, item=item, mechanisms=["sieve"], runs=1, **PRIVACY).rows
+    assert row.max_items == dpsu.plan(item=item, mechanism="sieve", **PRIVACY).max_items
 
 
 @pytest.mark.filterwarnings("ignore:no row has both")
@@ -148,10 +153,8 @@ def test_every_form_says_that_it_is_not_private(found: dpsu.Comparison) -> None:
     assert "<title>NOT PRIVATE" in page
     assert page.count("do not publish") == 2
     assert "NOT PRIVATE" in str(dpsu.compare.__doc__)
-
-
-def test_no_form_names_an_item_or_a_user(found: dpsu.Comparison) -> None:
-    said = str(found) + repr(found) + found.to_json() + found.to_html()
+    # And none names an item or a user.
+    said = str(found) + repr(found) + found.to_json() + page
     assert MARK not in said
     assert "-item-" not in said
 
@@ -197,22 +200,16 @@ def test_wrong_options_are_refused_before_reading(options: dict[str, Any], words
         dpsu.compare("no such file.csv", **(PRIVACY | options))
 
 
-def shell(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dpsu", *map(str, arguments)],
-        capture_output=True, text=True, check=False, env={**os.environ, **environment},
-    )  # fmt: skip
-
-
 def test_the_command(tmp_path: Path) -> None:
-    data = tmp_path / f"{MARK}.parquet"
+    data, scratch = tmp_path / f"{MARK}.parquet", tmp_path / "scratch"
     pa.parquet.write_table(table(), data)
-    scratch = tmp_path / "scratch"
     scratch.mkdir()
-    done = shell(
-        "compare", data, "--epsilon", 2, "--delta", 1e-4, "--repeats", "count", "--mechanisms",
-        "sieve, greedy", "--max-items", "10,30", "--runs", 2, "--json", scratch / "out.json",
-        "--html", scratch / "out.html", TMPDIR=str(scratch),
+    typed = ["compare", data, "--epsilon", 2, "--delta", 1e-4, "--repeats", "count", "--mechanisms",
+             "sieve, greedy", "--max-items", "10,30", "--runs", 2, "--json", scratch / "out.json",
+             "--html", scratch / "out.html"]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "dpsu", *map(str, typed)],
+        capture_output=True, text=True, check=False, env=os.environ | {"TMPDIR": str(scratch)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("NOT PRIVATE")
@@ -223,7 +220,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "NOT PRIVATE" in (scratch / "out.html").read_text("utf-8")
 
 
-def test_the_command_refuses(tmp_path: Path) -> None:
+def test_the_command_refuses(run: Run, tmp_path: Path) -> None:  # noqa: F811
     data = tmp_path / "rows.csv"
     data.write_text(f"user,item\n{MARK},{MARK}\n")
     given = ("compare", data, "--epsilon", "1", "--delta", "1e-5")
@@ -238,21 +235,14 @@ def test_the_command_refuses(tmp_path: Path) -> None:
         (("--item", "word"), 2, "word"),
         (("--html", tmp_path / "nowhere" / "x.html"), 1, "there is no folder"),
     ):
-        done = shell(*given, *arguments)
-        assert done.returncode == code, done.stderr
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
-        assert MARK not in done.stderr + done.stdout
+        found, out, err = run(*given, *arguments)
+        assert found == code, err
+        assert words in err
+        assert "Traceback" not in err
+        assert MARK not in err + out
 
 
-def test_texts_are_compared_with_the_sizes_that_a_release_of_them_has() -> None:
-    texts = {f"u{n}": "the quick brown fox" for n in range(300)}
-    item = dpsu.Tokens("text", ngrams=2)
-    (row,) = dpsu.compare(texts, item=item, mechanisms=["sieve"], runs=1, **PRIVACY).rows
-    assert row.max_items == dpsu.plan(item=item, mechanism="sieve", **PRIVACY).max_items
-
-
-def test_a_query_is_compared_as_a_file_is(tmp_path: Path) -> None:
+def test_a_query_is_compared_as_a_file_is(run: Run, tmp_path: Path) -> None:  # noqa: F811
     import duckdb
 
     data, database = tmp_path / "rows.parquet", tmp_path / "rows.duckdb"
@@ -263,10 +253,10 @@ def test_a_query_is_compared_as_a_file_is(tmp_path: Path) -> None:
         "--epsilon", 2, "--delta", 1e-4, "--mechanisms", "weighted-gaussian", "--runs", 2,
     )  # fmt: skip
     query = ("--source", f"duckdb:{database}", "--query", "select * from visits")
-    done = shell("compare", *query, *options)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == shell("compare", data, *options).stdout
-    assert MARK not in done.stdout + done.stderr
+    code, out, err = run("compare", *query, *options)
+    assert code == 0, err
+    assert out == run("compare", data, *options)[1]
+    assert MARK not in out + err
     for arguments, words in (
         (query[:2], "--source and --query go together"),
         ((data, *query), "not both"),
@@ -275,6 +265,6 @@ def test_a_query_is_compared_as_a_file_is(tmp_path: Path) -> None:
         ((*query, "--json", database), "is also read"),
         ((*query, "--item", "thing"), "there is no column 'thing'"),
     ):
-        refused = shell("compare", *arguments, *options)
-        assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
-        assert words in refused.stderr
+        code, out, err = run("compare", *arguments, *options)
+        assert (code, out) == (2, ""), err
+        assert words in err

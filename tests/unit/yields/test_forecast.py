@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsu
-from dpsu.cli import main, progress
+from dpsu.cli import progress
 from dpsu.contributions.pairs import Pairs
 from dpsu.engines import local
 from dpsu.inputs.columns import Items, Users
@@ -37,6 +36,7 @@ from dpsu.yields.made_up import zipf_like
 from tests.support import flat
 from tests.support.cases import every
 from tests.support.databases import OF_PAIRS, limited
+from tests.unit.cli.test_cli import Run, run  # noqa: F401
 
 SMALL: dict[str, Any] = {"users": 1500, "items_per_user": 6, "vocabulary": 2000}
 
@@ -152,11 +152,8 @@ def test_a_forecast_is_close_to_real_runs_on_the_same_users(seen: dpsu.Forecast)
     pairs = profiles.find_users(1500, 6, None, None, 2000, None, seen.plan).pairs(1500)
     for point in seen.by_mechanism:
         size = None if point.chosen else point.max_items
-        plan = dpsu.plan(
-            epsilon=1,
-            delta=1e-6,
-            mechanism=dpsu.mechanism(point.mechanism, **limited(point.mechanism, size)),
-        )
+        mechanism = dpsu.mechanism(point.mechanism, **limited(point.mechanism, size))
+        plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism=mechanism)
         runs = [
             len(local.select_items(plan, pairs, Key.from_insecure_seed(seed))[1])
             for seed in range(24)
@@ -176,15 +173,12 @@ def test_everything_is_there(seen: dpsu.Forecast) -> None:
     assert "an item needs about" in text
     assert "auto (planned)" in text
     assert "No confidential data was touched" in text
-
-
-def test_equal_profiles_give_equal_forecasts(seen: dpsu.Forecast) -> None:
     assert json.loads(seen.to_json())["hopeless"] is False
     again = flat.forecast(epsilon=1, delta=1e-6, mechanisms=["greedy"], **SMALL)
     assert again.planned == seen.planned
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None, derandomize=True)
 @given(
     epsilon=st.floats(0.2, 3.0),
     size=st.floats(1.0, 12.0),
@@ -207,21 +201,9 @@ def test_more_epsilon_never_releases_less(
 
 
 def test_options_of_the_plan_are_those_of_its_forecast() -> None:
-    slow = flat.forecast(
-        epsilon=1,
-        delta=1e-6,
-        mechanism="policy-gaussian",
-        alpha=9.0,
-        mechanisms=["greedy"],
-        **SMALL,
-    )
-    quick = flat.forecast(
-        epsilon=1,
-        delta=1e-6,
-        mechanism="policy-gaussian",
-        alpha=2.0,
-        mechanisms=["greedy"],
-        **SMALL,
+    given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "policy-gaussian"}
+    slow, quick = (
+        flat.forecast(alpha=alpha, mechanisms=["greedy"], **given, **SMALL) for alpha in (9.0, 2.0)
     )
     assert slow.plan.cutoff != quick.plan.cutoff
     assert slow.planned.released != quick.planned.released
@@ -235,27 +217,20 @@ def test_what_auto_chose_is_what_is_forecast() -> None:
     assert len(made.by_epsilon) == 5
 
 
-def test_priors_are_left_out_and_said_to_be() -> None:
+def test_what_differs_from_the_release_is_said() -> None:
     made = flat.forecast(
         epsilon=1, delta=1e-6, mechanism="greedy", prior={"a": 1}, public_items=["b"],
         mechanisms=[], **SMALL,
     )  # fmt: skip
     assert any("not part of the forecast" in finding.text for finding in made.findings)
     assert made.plan.prior is not None
+    # Sets that cannot be drawn are smaller.
+    plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="greedy")
+    made = dpsu.forecast(plan, users=1000, items_per_user=80, zipf=4, mechanisms=[])
+    assert any("made-up users hold" in finding.text for finding in made.findings)
 
 
 # Caps, corpora and wrong options.
-
-
-def test_sets_that_cannot_be_drawn_are_said_to_be_smaller() -> None:
-    made = dpsu.forecast(
-        dpsu.plan(epsilon=1, delta=1e-6),
-        users=1000,
-        items_per_user=80,
-        zipf=4,
-        mechanisms=["greedy"],
-    )
-    assert any("made-up users hold" in finding.text for finding in made.findings)
 
 
 def test_a_public_corpus_instead_of_made_up_users(tmp_path: Path) -> None:
@@ -303,70 +278,45 @@ def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
 
 # The shell.
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dpsu", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capfd.readouterr()
-        return code, out, "".join(f"{x}\n" for x in err.splitlines() if "compiling" not in x)
-
-    return call
-
-
 PLAN = ("plan", "--epsilon", "1", "--delta", "1e-6")
 
 
-def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:
+def test_a_forecast_from_the_shell(run: Run, tmp_path: Path) -> None:  # noqa: F811
     page = tmp_path / "plan.html"
-    given = (*PLAN, "--users", 1500, "--items-per-user", 6, "--vocabulary", 2000)
+    given = (*PLAN, "--users", 600, "--items-per-user", 6, "--vocabulary", 400)
     code, out, err = run(*given, "--html", page)
     assert (code, err) == (0, "")
     assert out.startswith(str(dpsu.plan(epsilon=1, delta=1e-6)))
+    # Columns are named as options are in Python, which is all of it that the shell shows.
+    assert not re.search(r"[a-z]_[a-z_]+ ?=", out)
     assert "Expected items by epsilon" in out
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     code, out, err = run(*given, "--spread", 3, "--json")
     profile = json.loads(out)["profile"]
-    assert (profile["users"], profile["spread"]) == (1500, 3)
+    assert (profile["users"], profile["spread"]) == (600, 3)
     code, _, err = run(*given, "--spread", 0.5)
     assert (code, "--spread 0.5 is out of range" in err) == (2, True)
 
 
-def test_hopeless_settings_exit_with_1(run: Run) -> None:
-    code, out, err = run(
-        "plan", "--epsilon", "0.1", "--delta", "1e-9", "--users", 100, "--items-per-user", 3
-    )
+def test_hopeless_settings_exit_with_1(run: Run) -> None:  # noqa: F811
+    code, out, err = run(*PLAN, "--users", 9, "--items-per-user", 3)
     assert code == 1
-    assert "STOP: at epsilon=0.1" in out
-    assert err.startswith("dpsu: at epsilon=0.1, delta=1e-09 an item needs about ")
+    assert "STOP: at epsilon=1" in out
+    assert err.startswith("dpsu: at epsilon=1, delta=1e-06 an item needs about ")
     assert err.count("\n") == 1
 
 
-def test_usage_of_forecasts_in_the_shell(run: Run, tmp_path: Path) -> None:
-    code, _, err = run(*PLAN, "--html", tmp_path / "x.html")
-    assert code == 2
-    assert "--html shows a forecast: give --users" in err
-    code, _, err = run(*PLAN, "--users", 10)
-    assert (code, "a forecast needs --users and --items-per-user" in err) == (2, True)
-    code, _, err = run(*PLAN, "--users", 9, "--items-per-user", 2, "--html", tmp_path / "x.txt")
-    assert code == 2
-    assert "must end in .html" in err
+def test_what_is_read_is_not_written(run: Run, tmp_path: Path) -> None:  # noqa: F811
     corpus = tmp_path / "corpus.html"
     code, _, err = run(*PLAN, "--profile", corpus, "--html", corpus)
     assert code == 2
     assert "is also read" in err
 
 
-@every(("epsilon", "delta"), [(50.0, 1e-6), (2e-4, 1e-100), (2e-4, 1e-5)])
+@every(("epsilon", "delta"), [(50.0, 1e-6), (2e-4, 1e-100)])
 def test_extremes(epsilon: float, delta: float) -> None:
-    made = dpsu.forecast(dpsu.plan(epsilon=epsilon, delta=delta), users=200, items_per_user=2, vocabulary=50, mechanisms=["policy-gaussian"])  # fmt: skip
+    plan = dpsu.plan(epsilon=epsilon, delta=delta, mechanism="policy-gaussian")
+    made = dpsu.forecast(plan, users=200, items_per_user=2, vocabulary=50, mechanisms=[])
     assert made.planned.epsilon == epsilon
     assert made.hopeless == (epsilon < 1)
     assert json.loads(made.to_json()) == made.to_dict()

@@ -173,7 +173,7 @@ def run(query: Query[Any]) -> pa.Array:
     type_ = pa.int64() if pa.types.is_integer(job.item_type) else pa.large_string()
     found = pa.concat_arrays([pa.nulls(0, type_), *table["item"].cast(type_).chunks])
     if job.public is not None:
-        found = pa.concat_arrays([found, job.public.as_type(found.type)])
+        found = pa.concat_arrays([found, job.public.added(found.type)])
     return found.take(pc.sort_indices(found))
 
 

@@ -18,10 +18,10 @@ def comparison_page(comparison: Comparison) -> str:
     """One page, whole."""
     privacy = comparison.privacy
     series = series_of([(row.label, row.mechanism) for row in comparison.rows])
-    plots = [_coverage(comparison), _bands(comparison)]
+    plots = [plot for plot in (_coverage(comparison), _bands(comparison)) if plot.xs]
     warning = f'<p class="warning" role="alert">{escape(NOT_PRIVATE)}</p>'
     body = [warning, facts(_facts(comparison)), _yields(comparison, series)]
-    body += [figures([plot for plot in plots if plot.xs], "Mechanisms in the plots"), _explained()]
+    body += [figures(plots), _explained()]
     body.append(warning.replace(' role="alert"', ""))
     return page(
         title="NOT PRIVATE: mechanisms compared on confidential data",
@@ -31,7 +31,7 @@ def comparison_page(comparison: Comparison) -> str:
         footer=f"Made by dpsu {__version__}. Coins are averaged exactly, orders and samples "
         f"over {comparison.runs} keys; mechanisms with a star by {comparison.runs} whole runs.",
         series=series,
-        plots=[plot for plot in plots if plot.xs],
+        plots=plots,
     )
 
 

@@ -39,7 +39,8 @@ def forecast_page(forecast: Forecast) -> str:
         ),
     ]  # fmt: skip
     body = [_findings(forecast), facts(_facts(forecast))]
-    body.append(figures([plot for plot in plots if plot.lines], "Mechanisms in the plots"))
+    plots = [plot for plot in plots if plot.lines]
+    body.append(figures(plots))
     body.append(_mechanisms(forecast, series))
     body.append(f"<section><h2>The plan in words</h2><pre>{escape(str(plan))}</pre></section>")
     text = " ".join(filter(None, [chosen(planned), *caveats(forecast)]))
@@ -50,7 +51,7 @@ def forecast_page(forecast: Forecast) -> str:
         body="\n".join(body),
         footer=f"Made by dpsu {__version__} from public parameters only.",
         series=series,
-        plots=[plot for plot in plots if plot.lines],
+        plots=plots,
     )
 
 

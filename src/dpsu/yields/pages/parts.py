@@ -118,10 +118,11 @@ def facts(listed: Sequence[tuple[str, str, str]]) -> str:
     return f'<dl class="facts">{"".join(parts)}</dl>'
 
 
-def figures(plots: Sequence[Plot], text: str) -> str:
+def figures(plots: Sequence[Plot]) -> str:
     """Places for the plots, each with its numbers as a table."""
     parts = [
-        f'<div class="controls" id="controls" role="group" aria-label="{escape(text)}"></div>',
+        '<div class="controls" id="controls" role="group" '
+        'aria-label="Mechanisms in the plots"></div>',
         '<noscript><p class="small">Plots need JavaScript; the tables do not.</p></noscript>',
         '<div class="plots">',
     ]

@@ -40,8 +40,10 @@ def job_of(plan: dpsu.Plan, seed: int = 1, partitions: int = 4, *, strict: bool 
     return Job(plan, Key.from_insecure_seed(seed), partitions, pa.string(), strict=strict)
 
 
-@every("tokenizer", ["words", "paper", "regex:[a-z ]+|w."])
-@every(("max_items", "spurious"), [(3, 0.01), (5, 0.3), (300, 0.5)])
+@every(
+    ("tokenizer", "max_items", "spurious"),
+    [("words", 3, 0.01), ("paper", 5, 0.3), ("regex:[a-z ]+|w.", 300, 0.5), ("words", 300, 0.3)],
+)
 def test_every_length_is_that_of_the_local_engine(
     tokenizer: str, max_items: int, spurious: float
 ) -> None:

@@ -17,6 +17,7 @@ from tests.support.cases import every
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05, "insecure_seed": 6}
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:insecure_seed")
 @every(
     ("mechanism", "options"),

@@ -44,8 +44,7 @@ def runs_under(seed: int) -> int:
     return repetition(Privacy(**BUDGET), 5.0).draw(Key.from_insecure_seed(seed))
 
 
-@every("fraction", [None, 0.4])
-@every("seed", [0, 1, 3])
+@every(("seed", "fraction"), [(0, None), (1, 0.4), (3, None), (3, 0.4)])
 def test_the_choice_is_that_of_one_machine(seed: int, fraction: float | None) -> None:
     table = clusters.random_table(np.random.default_rng(3), "text-int")
     here = dpsu.select(table, plans(seed), tune_fraction=fraction)

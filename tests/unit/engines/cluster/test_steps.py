@@ -75,14 +75,14 @@ def test_steps_release_what_the_local_engine_releases(
 ) -> None:
     rng, cut = np.random.default_rng(3), random.Random(3)
     found = 0
-    for seed, kind in zip(range(24), itertools.cycle(KINDS), strict=False):
+    for seed, kind in zip(range(8), itertools.cycle(KINDS), strict=False):
         table = clusters.random_table(rng, kind)
         given = {"mechanism": mechanism, **options}
         expected = flat.release(table, epsilon=4.0, delta=0.05, insecure_seed=seed, **given).items
         job = job_of(seed, table, int(rng.integers(1, 7)), **given)
         assert clusters.released(table, job, cut, int(rng.integers(1, 5))) == list(expected)
         found += len(expected)
-    assert found > 50
+    assert found > 20
 
 
 @every(
@@ -206,7 +206,7 @@ def test_classes_of_users_travel_and_stay(scouting: int) -> None:
 
 def test_public_knowledge_travels() -> None:
     rng, cut = np.random.default_rng(4), random.Random(4)
-    for seed in range(10):
+    for seed in range(4):
         table = clusters.random_table(rng, "int-text")
         prior = {f"ü {k}": k for k in range(40)}
         given: dict[str, Any] = {"mechanism": "weighted-gaussian", "max_items": 3, "prior": prior}

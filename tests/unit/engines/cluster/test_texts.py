@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import random
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +21,8 @@ from dpsu.engines.cluster.steps import Guarded, Job
 from dpsu.engines.cluster.texts import SendTexts, portable, sender, without_function
 from dpsu.engines.spark.query import refuse_what_spark_cannot
 from dpsu.randomness.keys import Key
-from tests.support import clusters
 from tests.support.cases import every
+from tests.support.clusters import saved_tokenizer
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 0.05}
 
@@ -32,45 +31,8 @@ def shouted(text: str) -> list[str]:
     return text.upper().split()
 
 
-def saved_tokenizer(path: Path) -> str:
-    """A tokenizer file of the words that random texts have."""
-    import tokenizers
-
-    words = ["[UNK]", *(f"w{n}" for n in range(40))]
-    model = tokenizers.models.WordLevel({w: n for n, w in enumerate(words)}, unk_token="[UNK]")
-    made = tokenizers.Tokenizer(model)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    made.save(str(path))
-    return str(path)
-
-
 def job_of(plan: dpsu.Plan, seed: int, *, strict: bool = False) -> Job:
     return Job(plan, Key.from_insecure_seed(seed), 3, pa.string(), strict=strict)
-
-
-@every(
-    ("tokenizer", "ngrams"),
-    [("words", (1, 3)), ("paper", 2), ("sentences", 1), ("lines", 1), ("regex:w[0-9]", (1, 2)),
-     ("tokenizer.json", (1, 2)), (shouted, 1)],
-)  # fmt: skip
-def test_steps_release_the_texts_of_the_local_engine(
-    tokenizer: Any, ngrams: Any, tmp_path: Path
-) -> None:
-    rng, cut = np.random.default_rng(3), random.Random(3)
-    if tokenizer == "tokenizer.json":
-        tokenizer = saved_tokenizer(tmp_path / tokenizer)
-    texts, found = dpsu.Tokens("body", tokenizer=tokenizer, ngrams=ngrams), 0
-    for seed, (mechanism, options) in enumerate(
-        [("weighted-gaussian", {"max_items": 20}), ("sieve", {"rounds": 3}), ("bits", {})]
-    ):
-        table = clusters.random_texts(rng)
-        kind = type(dpsu.plan(mechanism=mechanism, **BUDGET).mechanism)
-        plan = dpsu.plan(item=texts, mechanism=kind(**options), insecure_seed=seed, **BUDGET)
-        with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
-            expected = dpsu.release(table, plan).items
-        assert clusters.released(table, job_of(plan, seed), cut) == list(expected)
-        found += len(expected)
-    assert found > 10
 
 
 def messages_of(table: pa.Table, job: Job) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import logging
 import re
 import warnings
@@ -50,40 +49,6 @@ def test_the_release_does_not_depend_on_partitions(partitions: int | None) -> No
         there = dpsu.dask.release(typed(table, parts), partitions=partitions, **SEEDED)
         assert there == dpsu.release(table, **SEEDED)
         assert len(there) > 3
-
-
-@pytest.mark.filterwarnings("ignore:(some|every):dpsu.DataWarning")
-@every(
-    ("user", "item"),
-    [
-        (["site", "visitor"], ["site", "day"]),
-        ("visitor", ["day", "flag", "local", "price"]),
-        ("visitor", ["number", "flag"]),
-        ("visitor", ["flag", "tags"]),
-        (["visitor", "day"], ["place", "site"]),
-        ("visitor", dpsu.Items("day", type="text")),
-        (dpsu.Users("visitor", type="text"), "number"),
-    ],
-)
-def test_keys_are_those_of_one_machine(user: Any, item: Any) -> None:
-    rows = range(400)
-    table = pa.table(
-        {
-            "site": ["a\t" if row % 2 else "b\\" for row in rows],
-            "visitor": [row // 2 for row in rows],
-            "day": [(NOON + row % 2 * datetime.timedelta(1)).date() for row in rows],
-            "flag": [row % 2 == 0 for row in rows],
-            "local": pa.array([NOON] * len(rows), pa.timestamp("us")),
-            "price": [decimal.Decimal(f"{row % 2}.50") for row in rows],
-            "tags": [["x", "y"] if row % 2 else None for row in rows],
-            "place": [{"name": "fr", "day": NOON.date()} if row % 2 else None for row in rows],
-            "number": pa.array([row % 3 if row % 5 else None for row in rows], pa.int16()),
-        }
-    )
-    here = dpsu.release(table, user=user, item=item, counts=True, **SEEDED)
-    there = dpsu.dask.release(typed(table), user=user, item=item, counts=True, **SEEDED)
-    assert here.items
-    assert there.to_arrow().equals(here.to_arrow())
 
 
 def test_pandas_types_are_read_as_one_machine_reads_them() -> None:
