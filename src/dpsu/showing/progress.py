@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 from dpsu.options import function
 from dpsu.showing.markup import Html, escaped
@@ -22,6 +22,15 @@ COMPILING = "compiling for this machine, once for each mechanism; it takes up to
 SECONDS_BETWEEN_UPDATES = 0.2
 # What writing to a stream that is gone raises; rich makes an exit of a broken pipe.
 _GONE = (OSError, ValueError, SystemExit)
+
+
+class Bar(Protocol):
+    """Something that shows how far one thing is."""
+
+    def show(
+        self, what: str, told: str = "", done: int | None = None, total: int | None = None
+    ) -> None:
+        """Show what is being done, how far in words, and as a part of `total` where it is known."""
 
 
 def stages(progress: bool | Stages | None) -> AbstractContextManager[Stages]:
@@ -120,8 +129,6 @@ def terminal_bar() -> Iterator[Bar]:
 
 
 class _TerminalBar:
-    """A bar of rich; `done` is a part of `total` where that is known."""
-
     def __init__(self, drawn: Any) -> None:
         self._drawn = drawn
         self._task = drawn.add_task("starting", total=None, told="")
@@ -175,6 +182,3 @@ class _NotebookBar:
         """Leave nothing behind."""
         self._html = Html("")
         self.update()
-
-
-Bar = _TerminalBar | _NotebookBar
