@@ -22,6 +22,7 @@ COMMANDS = (
     "audit", "compare", "demo", "domains", "ledger", "mechanisms", "ngrams", "plan", "proofs",
     "release", "series", "tokenizer", "warm-up",
 )  # fmt: skip
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 class _Commands(click.Group):
@@ -49,7 +50,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; exit code 0, 2 for usage and 1 for anything else."""
-    listen()
+    stage.begin()
     try:
         cli(standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -87,6 +88,10 @@ def _worded(error: Exception) -> str:
 def run() -> NoReturn:
     """The `dpsu` command: `main`, and then leave without waiting for threads that read ahead."""
     code: Any = 0
+    # Nothing here needs BLAS, which NumPy loads, and which takes memory at once for each thread.
+    for name in BLAS_THREADS:
+        os.environ.setdefault(name, "1")
+    listen()
     try:
         try:
             main()

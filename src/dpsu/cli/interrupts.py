@@ -1,7 +1,9 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a run in order and say what was written.
+"""Ctrl-C, SIGTERM and SIGHUP end a run at once, whatever it is doing, and say what was written.
 
-Nothing is written before the work is done, and files appear by renames, so leaving in the middle
-leaves nothing behind. While results are put in place, which takes a few renames, signals wait.
+Python runs its handlers when the main thread is in Python, and a query or a compiled loop may take
+hours. So a thread listens for it. Nothing is written before the work is done, and files appear by
+renames, so leaving in the middle leaves nothing behind. While results are put in place, which takes
+a few renames, a first signal waits.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
@@ -36,6 +39,10 @@ class Stage:
     stop_requested: bool = False
     deferring: bool = False
 
+    def begin(self) -> None:
+        """Forget what an earlier command of this process wrote."""
+        self.outputs, self.spending, self.stop_requested, self.deferring = {}, None, False, False
+
     def message(self) -> str:
         """What is true of the outputs at this moment."""
         said = []
@@ -53,19 +60,24 @@ class Stage:
 
 
 stage = Stage()
+# Held by the thread that ends the process, for as long as that takes.
+_leaving = threading.Lock()
 
 
 def listen() -> None:
     """Treat SIGTERM and a terminal that closes like Ctrl-C; what is ignored stays ignored."""
-    stage.outputs, stage.spending, stage.stop_requested, stage.deferring = {}, None, False, False
+    heard, written = os.pipe()
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+            signal.signal(number, lambda number, frame: None)
+    threading.Thread(target=_wait_for_signals, args=(heard,), daemon=True).start()
 
 
 @contextlib.contextmanager
 def signals_deferred() -> Iterator[None]:
-    """Let signals wait until a few short steps are done."""
+    """Let a first signal wait until a few short steps are done; a second one does not wait."""
     stage.deferring = True
     try:
         yield
@@ -77,7 +89,7 @@ def signals_deferred() -> Iterator[None]:
 
 def leave_interrupted() -> NoReturn:
     """Say what was written, remove what was not finished, and end without waiting for threads."""
-    ignore_signals()
+    _leaving.acquire()
     sweep()
     if somebody_watches():
         # A progress bar that could not end hides the cursor.
@@ -93,7 +105,11 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _interrupt(number: int, frame: object) -> None:
-    stage.stop_requested = True
-    if not stage.deferring:
-        raise KeyboardInterrupt
+def _wait_for_signals(heard: int) -> None:
+    """Read the number of each signal that comes, and leave when it is time to."""
+    while True:
+        if os.read(heard, 1)[0] not in _SIGNALS:
+            continue
+        waits, stage.stop_requested = stage.deferring and not stage.stop_requested, True
+        if not waits:
+            leave_interrupted()

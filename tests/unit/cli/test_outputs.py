@@ -335,6 +335,29 @@ def test_signals_leave_nothing(case: Case) -> None:
     assert case.charged(len(cases))
 
 
+@pytest.mark.slow
+def test_a_signal_ends_a_query_that_does_not_return(case: Case) -> None:
+    """The main thread is in DuckDB, where Python runs no handlers."""
+    query = (
+        "select a.range as user, sum(sqrt(a.range * b.range))::varchar as item "
+        "from range(1000000) a, range(1000000) b group by a.range"
+    )
+    duckdb.connect(case.folder / "shop.db").close()
+    process = subprocess.Popen(
+        [
+            *DPSU, "release", "--source", f"duckdb:{case.folder / 'shop.db'}", "--query", query,
+            "--epsilon", "1", "--delta", "1e-6", "--ledger", case.book, "--dataset", "visits",
+            "--budget", "9,1e-4", "--mechanism", "sieve",
+        ],
+        env=case.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=hear_signals,  # noqa: PLW1509
+    )  # fmt: skip
+    wait_for(case.charged, process)
+    process.send_signal(signal.SIGTERM)
+    said = "no output was written; the ledger keeps this release as unfinished"
+    assert ended(process) == (1, f"dpsu: interrupted; {said}\n")
+
+
 def with_terminal() -> None:
     hear_signals()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
