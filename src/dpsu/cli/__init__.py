@@ -48,10 +48,18 @@ def cli() -> None:
     """
 
 
-def main() -> None:
-    """Run the command line; exit code 0, 2 for usage and 1 for anything else."""
+def main(*, own_process: bool = False) -> None:
+    """Run the command line; exit code 0, 2 for usage and 1 for anything else.
+
+    Parameters
+    ----------
+    own_process
+        Whether signals are for this command alone.
+    """
     stage.begin()
     try:
+        if own_process:
+            listen()
         cli(standalone_mode=False)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
@@ -91,10 +99,9 @@ def run() -> NoReturn:
     # Nothing here needs BLAS, which NumPy loads, and which takes memory at once for each thread.
     for name in BLAS_THREADS:
         os.environ.setdefault(name, "1")
-    listen()
     try:
         try:
-            main()
+            main(own_process=True)
         except SystemExit as stop:
             code = stop.code
         for stream in (sys.stdout, sys.stderr):
