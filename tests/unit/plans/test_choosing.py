@@ -68,13 +68,6 @@ def test_users_who_act_at_once_count_one_item_of_one_or_two(items: float, mechan
     assert all(each.name != "count-laplace" for each in dpsu.plan(epsilon=1, delta=1e-5).candidates)
 
 
-def test_where_speed_matters_nothing_is_estimated() -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Auto(prefer="speed"))
-    assert plan.name == "bits"
-    assert plan.hints is not None
-    assert plan.hints.epsilon == 0.0
-
-
 @every("counts", [False, True])
 @every("among", ["all", "parallel"])
 def test_a_plan_names_its_candidates_and_each_has_what_the_estimate_leaves(
