@@ -352,6 +352,9 @@ SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "polars series": (pl.Series([["a"], ["b"]]), {}, "polars Series"),
     "rows": ([[MARK, "a"]] * 9, {"user": "user"}, "user ids would be published"),
     "rows by item": ([[MARK, "a", "x"]] * 9, {"item": "thing"}, "user ids would be published"),
+    "rows of users": (
+        [[MARK, "a"]] * 9, {"item": "item", "user": "one per entry"}, "drop item='item'",
+    ),
     "generated rows": (([MARK, "a"] for _ in range(9)), {"user": "who"}, "would be published"),
     "array": (np.array([[MARK, "a"]] * 9), {}, "numpy ndarray"),
     "arrays": ([np.array([MARK, "a"])] * 9, {}, "neither"),

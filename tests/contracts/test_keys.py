@@ -56,13 +56,6 @@ UNTYPED = inputs.UNTYPED | {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_warnings() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
 @every("form", inputs.TYPED)
 def test_keys_of_typed_columns_come_back_with_their_types(form: str, tmp_path: Path) -> None:
     released = dpsu.release(inputs.TYPED[form](table(), tmp_path), **KEYS, **SURE)
@@ -103,20 +96,6 @@ def test_tuples_of_other_lengths_are_ignored_and_told() -> None:
     said = "\n".join(str(each.message) for each in told)
     assert "some 'country, day' are not tuples of 2 cells" in said
     assert "some 'site, visitor' are not tuples of 2 cells" in said
-
-
-def test_several_columns_travel_in_a_plan(tmp_path: Path) -> None:
-    plan = dpsu.plan(**KEYS, **SURE)
-    plan.write(tmp_path / "plan.json")
-    again = dpsu.Plan.read(tmp_path / "plan.json")
-    assert again == plan
-    assert again.hash == plan.hash != dpsu.plan(user="site", item="country", **SURE).hash
-    assert json.loads(plan.to_json())["item"]["columns"] == ["country", "day"]
-    assert dpsu.release(table(), again).items == ITEMS
-    # One column in a list is that column, and its plan is what it was.
-    one = dpsu.plan(item=["country"], **SURE)
-    assert one.hash == dpsu.plan(item="country", **SURE).hash
-    assert json.loads(one.to_json())["item"]["columns"] == "country"
 
 
 def test_the_command_line_takes_several_columns(run: Run, tmp_path: Path) -> None:  # noqa: F811

@@ -25,13 +25,6 @@ pytestmark = pytest.mark.spark
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
 
 
-@every("mechanism", ["policy-laplace", "policy-gaussian", "greedy"])
-def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
-    df = spark.createDataFrame([(1, "a")], "user int, item string")
-    with pytest.raises(dpsu.ParameterError, match=r"one after the other.*choose sieve"):
-        flat.spark_release(df, mechanism=mechanism, **BUDGET)
-
-
 @every(
     ("columns", "options", "error", "words"),
     [
@@ -45,8 +38,6 @@ def test_mechanisms_in_turn(spark: SparkSession, mechanism: str) -> None:
         ("user int, item struct<a:double>", {}, dpsu.DataError, "round them"),
         ("user int, item string", {"item": "user"}, dpsu.ParameterError, "different columns"),
         ("user int, item string", {"partitions": 0}, dpsu.ParameterError, "partitions"),
-        ("user int, item string", {"mechanism": "nope"}, dpsu.ParameterError, "is not one of"),
-        ("user int, item string", {"rounds": 0}, dpsu.ParameterError, "rounds"),
         ("user int, item int", {"public_items": ["a"]}, dpsu.DataError, "not an integer"),
     ],
 )  # fmt: skip
@@ -66,15 +57,6 @@ def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:
         dpsu.ParameterError, match=r"spark\.read\.parquet.*dpsu\.release, which takes other data"
     ):
         flat.spark_release({1: ["a"]}, **BUDGET)
-
-
-def test_nothing_of_spark_is_imported_unasked() -> None:
-    import subprocess
-    import sys
-
-    code = "import sys, dpsu, dpsu.spark, dpsu.cli; print('pyspark' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
 
 
 def test_a_file_of_private_data_is_no_public_one(spark: SparkSession, tmp_path: Path) -> None:

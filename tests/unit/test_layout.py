@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import subprocess
-import sys
 from types import ModuleType
-
-import pytest
-from tools.pages import ROOT
 
 import dpsu
 
@@ -29,15 +24,3 @@ def test_no_function_or_class_shadows_a_module() -> None:
             module for module in inside if not isinstance(getattr(package, module), ModuleType)
         ]
         assert shadowed == [], name
-
-
-@pytest.mark.slow
-def test_imports_go_one_way() -> None:
-    checked = subprocess.run(
-        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import json
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -17,7 +16,6 @@ import pytest
 
 import dpsu
 from dpsu.contributions import grouped as contributions
-from dpsu.runtime import writing
 from tests.support import flat
 
 # Weights without a cutoff grow far beyond the threshold, so these runs cannot fail by chance.
@@ -36,14 +34,6 @@ def result() -> dpsu.Release:
 def numbers() -> dpsu.Release:
     data = {u: [100, 9, -5] for u in range(300)}
     return flat.release(data, epsilon=2, delta=1e-9, item_type="integer", **SURE)
-
-
-def test_releases_take_few_parameters() -> None:
-    """Whatever else can be typed belongs to a mechanism, to columns, or to a plan."""
-    assert len(inspect.signature(dpsu.release).parameters) - len(["data"]) <= 16
-    assert len(inspect.signature(dpsu.plan).parameters) <= 8
-    for door in (dpsu.spark.release, dpsu.select, dpsu.compare, dpsu.forecast, dpsu.audit):
-        assert len(inspect.signature(door).parameters) <= 16
 
 
 def test_items_are_sorted_and_behave_like_a_set(
@@ -65,6 +55,8 @@ def test_frames(result: dpsu.Release, numbers: dpsu.Release) -> None:
     for frame in (arrow["word"].to_pylist(), polars["word"].to_list(), pandas["word"].tolist()):
         assert frame == list(result.items)
     assert numbers.to_polars()["item"].dtype == pl.Int64
+    # Frames hold the items, and nothing that a merge of theirs would carry along.
+    assert arrow.schema.metadata is None
 
 
 def test_files(result: dpsu.Release, numbers: dpsu.Release, tmp_path: Path) -> None:
@@ -88,22 +80,6 @@ def test_files(result: dpsu.Release, numbers: dpsu.Release, tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == 8
 
 
-def test_writing_is_all_or_nothing(
-    result: dpsu.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "words.txt"
-    target.write_text("what was there before")
-
-    def interrupted(file: BinaryIO) -> None:
-        file.write(b"half")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        writing.write_whole(target, interrupted)
-    assert target.read_text() == "what was there before"
-    assert [p.name for p in tmp_path.iterdir()] == ["words.txt"]
-
-
 def test_files_that_cannot_be_written(result: dpsu.Release, tmp_path: Path) -> None:
     for name, kind, words in (
         ("words.xlsx", dpsu.ParameterError, r"must end in \.txt"),
@@ -117,7 +93,7 @@ def test_files_that_cannot_be_written(result: dpsu.Release, tmp_path: Path) -> N
             result.write(tmp_path / "words.txt")
 
 
-def test_reports_mark_what_has_no_guarantee(result: dpsu.Release) -> None:
+def test_reports_and_files_mark_what_has_no_guarantee(result: dpsu.Release, tmp_path: Path) -> None:
     data = {u: ["a", "b"] for u in range(300)}
     unproven = dpsu.Greedy(calibration="paper", allow_unproven=True)
     with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
@@ -130,6 +106,10 @@ def test_reports_mark_what_has_no_guarantee(result: dpsu.Release) -> None:
         assert facts["released"] == len(made)
         assert f"{len(made)} items released" in made.report()
         assert dpsu.Plan.from_json(json.dumps(facts["plan"])) == made.plan
+        made.write(tmp_path / "items.parquet")
+        kept = pa.parquet.read_schema(tmp_path / "items.parquet").metadata
+        assert kept[b"dpsu.guarantee"].startswith(b"NO GUARANTEE") == (made is not result)
+        assert b"dpsu.dataset" not in kept
     assert "(2, 1e-13)-differential privacy" in result.report()
 
 

@@ -65,14 +65,6 @@ def test_several_columns_make_one_item() -> None:
     assert dpsu.release(FRAME, item=["item"], **SURE).items == ("bread", "milk")
 
 
-def test_several_columns_make_one_user() -> None:
-    """Two sites number their visitors alike: without the site, two people would be one."""
-    frame = pd.concat([FRAME.assign(site="a"), FRAME.assign(site="b", item="tea")])
-    released = dpsu.release(frame, user=["site", "user"], **SURE)
-    assert released.items == ("bread", "milk", "tea")
-    assert "any one combination of 'site, user'" in released.report()
-
-
 def test_names_of_several_columns_are_checked() -> None:
     names: Any = ["a", 1]
     refused(lambda: dpsu.Items([]), "item is empty")
@@ -92,22 +84,6 @@ def test_a_name_in_another_case_is_told_the_right_one() -> None:
 # Dates and other types
 
 
-def test_dates_are_released_as_they_came() -> None:
-    """Among Python objects they have no type, and are released as people write them."""
-    cases: list[Any] = [
-        FRAME.assign(item=DAY),
-        FRAME.assign(item=pd.Series([DAY] * len(FRAME), dtype="date32[pyarrow]")),
-        pl.from_pandas(FRAME).with_columns(item=DAY),
-        pa.table({"user": FRAME.user, "item": [DAY] * len(FRAME)}),
-        {f"u{user}": [DAY] for user in range(USERS)},
-        [(row[0], DAY) for row in ROWS],
-    ]
-    for data in cases:
-        released, said = warned(data)
-        assert released.items in ((DAY,), ("2024-02-29",)), data
-        assert not said, data
-
-
 def test_objects_have_the_texts_that_columns_of_them_have() -> None:
     cases: list[tuple[Any, str]] = [
         (DAY, "2024-02-29"), (decimal.Decimal("1.50"), "1.5"), (True, "true"), (np.False_, "false"),
@@ -121,50 +97,7 @@ def test_objects_have_the_texts_that_columns_of_them_have() -> None:
         assert not said, cell
 
 
-def test_objects_that_are_no_ids_never_vanish_in_silence() -> None:
-    data = {f"u{user}": [2.5] for user in range(USERS)}
-    released, said = warned(data)
-    assert not released.items
-    assert "floats (round them" in said
-    assert "nothing can be released" in said
-    with pytest.raises(dpsu.DataError):
-        dpsu.release(data, strict=True, **PROMISE)
-
-
-def test_floats_are_refused_with_the_way_out() -> None:
-    """Pandas makes floats of integers with missing values."""
-    frame = FRAME.assign(user=np.arange(len(FRAME)) / 1.0)
-    said = (
-        "has type double", "--user-type integer", ".astype('Int64')", "dpsu.Users(",
-        'type="integer"',
-    )  # fmt: skip
-    refused(lambda: dpsu.release(frame, **PROMISE), *said, kind=dpsu.DataError)
-    whole = dpsu.release(
-        frame.assign(user=frame.user // 2), user=dpsu.Users(type="integer"), **PROMISE
-    )
-    assert whole.items == ("bread", "milk")
-
-
 # Lists
-
-
-def test_lists_are_no_users() -> None:
-    for library in [pl.DataFrame, pa.table, pd.DataFrame]:
-        data = library({"user": [["u"], ["v", "w"]] * USERS, "item": ["a", "b"] * USERS})
-        if library is pd.DataFrame:
-            released, told = warned(data)
-            assert not released.items, library
-            assert "some cells of 'user' have no text" in told, library
-        else:
-            said = ("a user is one value", "one row for each user and item")
-            refused(partial(dpsu.release, data, **PROMISE), *said, kind=dpsu.DataError)
-
-
-def test_a_typed_column_of_lists_is_one_item_each() -> None:
-    for library in [pl.DataFrame, pa.table]:
-        users = [f"u{user}" for user in range(USERS)] * 2
-        data = library({"user": users, "item": [["a", "b"], ["a"]] * USERS})
-        assert dpsu.release(data, **SURE).items == ("a", "b"), library
 
 
 def test_a_column_of_lists_is_one_item_each() -> None:
@@ -174,21 +107,6 @@ def test_a_column_of_lists_is_one_item_each() -> None:
     released, said = warned(frame)
     assert released.items == ("a", "b", "c")
     assert not said
-
-
-def test_lists_are_never_taken_for_users_in_silence() -> None:
-    rows = [list(row) for row in ROWS]
-    for named, words in (
-        ({}, ("user ids would be published", "or (user, item) tuples")),
-        ({"user": "user", "item": "item"}, ("user ids would be published",)),
-        # Saying the one does not make columns of the other.
-        ({"item": "item", "user": "one per entry"}, ("drop item='item'",)),
-    ):
-        options: dict[str, Any] = PROMISE | named
-        refused(partial(dpsu.release, rows, **options), *words)
-    held = [{"bread", "milk", f"own {user}"} for user in range(USERS)]
-    released = dpsu.release(held, user="one per entry", **SURE)
-    assert released.items == ("bread", "milk")
 
 
 def test_a_mapping_of_columns_is_a_table() -> None:

@@ -91,9 +91,12 @@ def test_help_says_what_is_taken_by_default(run: Run) -> None:  # noqa: F811
 
 def test_auto_that_prefers_speed_says_so_and_pays_for_no_estimate() -> None:
     refused(lambda: dpsu.Auto(prefer="speed", budget=0.1), "there is none (bits pays for its own)")
-    assert dpsu.plan(**PROMISE, mechanism=dpsu.Auto(prefer="speed")).name == "bits"
+    hints = dpsu.plan(**PROMISE, mechanism=dpsu.Auto(prefer="speed")).hints
+    assert hints is not None
+    assert hints.epsilon == 0.0
     for auto in (dpsu.Auto(prefer="speed"), dpsu.Auto(prefer="speed", items_per_user=18)):
         plan = dpsu.plan(**PROMISE, mechanism=auto)
+        assert plan.name == "bits"
         assert "auto: bits, because speed was preferred" in str(plan)
     for auto in (dpsu.Auto(users=3), dpsu.Auto(users=3, prefer="speed")):
         refused(partial(dpsu.plan, **PROMISE, mechanism=auto), "nothing can come out")

@@ -69,52 +69,6 @@ def test_items_on_stdout_words_on_stderr(run: Run, data: Path) -> None:
     assert err == "warning: NO GUARANTEE: made with an insecure seed, for tests only.\n"
 
 
-def test_every_mechanism(run: Run, data: Path) -> None:
-    for mechanism in OF_PAIRS:
-        arguments = ["--mechanism", mechanism, "--insecure-seed", "3"]
-        arguments += ["--epsilon", "3", "--delta", "1e-4"]
-        if mechanism not in ("greedy", "bits", "auto"):
-            arguments += ["--max-items", "4"]
-        code, out, err = run("release", data, *COLUMNS, *arguments)
-        assert code == 0, mechanism
-        assert set(out.split("\n")[:-1]) <= {"item 1", "item 2", "item 3"}, mechanism
-        assert "warning: insecure_seed" in err, mechanism
-        assert "NO GUARANTEE" in err, mechanism
-
-
-def test_output_and_report_files(run: Run, data: Path, tmp_path: Path) -> None:
-    given, report = ("release", data, *COLUMNS, *PRIVACY), tmp_path / "report.json"
-    for name in ("items.txt", "items.csv", "items.parquet", "items.json"):
-        code, out, _ = run(*given, "--output", tmp_path / name, "--report", report)
-        assert (code, out) == (0, "")
-        facts = json.loads(report.read_text("utf-8"))
-        assert facts["released"] == 3
-        assert facts["plan"]["user"]["columns"] == "who"
-        report.unlink()
-    assert json.loads((tmp_path / "items.json").read_text()) == ["item 1", "item 2", "item 3"]
-    assert pa.parquet.read_table(tmp_path / "items.parquet").column_names == ["what"]
-    run(*given, "--quiet", "--report", tmp_path / "words.txt")
-    assert "items released" in (tmp_path / "words.txt").read_text("utf-8")
-
-
-def test_options_reach_the_library(run: Run, data: Path, tmp_path: Path) -> None:
-    (tmp_path / "prior.csv").write_text("item,holders\nitem 1,9\nitem 2,8\n")
-    (tmp_path / "known.txt").write_text("item 3\nelsewhere\n")
-    report = tmp_path / "report.json"
-    code, out, _ = run(
-        "release", data, *COLUMNS, *PRIVACY, "--mechanism", "greedy", "--order", "scarce",
-        "--prior", tmp_path / "prior.csv", "--expected-users", "250", "--cutoff", "7.5",
-        "--passes", "2", "--public-items", tmp_path / "known.txt", "--report", report,
-    )  # fmt: skip
-    assert code == 0
-    plan = dpsu.Plan.from_json(json.dumps(json.loads(report.read_text())["plan"]))
-    assert (plan.order, plan.expected_users, plan.cutoff) == ("scarce", 250, 7.5)
-    assert plan.policy.passes == 2  # type: ignore[attr-defined]
-    assert plan.prior is not None
-    assert plan.prior.entries == 2
-    assert {"elsewhere", "item 3"} <= set(out.split("\n"))
-
-
 def test_plan_needs_no_data(run: Run) -> None:
     given = ("plan", "--epsilon", "3", "--delta", "4.5399929762e-05")
     code, out, err = run(*given, "--mechanism", "policy-gaussian")
@@ -205,6 +159,7 @@ HEAVY = {
     "pandas",
     "polars",
     "pyarrow",
+    "pyspark",
     "rich",
 }
 
@@ -212,7 +167,7 @@ HEAVY = {
 def test_help_and_import_load_nothing_heavy() -> None:
     shell = "import sys; sys.argv = ['dpsu', {}]\nfrom dpsu.cli import main\nmain()"
     for code in [
-        "import dpsu, dpsu.showing.progress, dpsu.showing.markup",
+        "import dpsu, dpsu.spark, dpsu.dask, dpsu.showing.progress, dpsu.showing.markup",
         shell.format("'--help'"),
         shell.format("'release', '--help'"),
         shell.format("'plan', '--epsilon', '1', '--delta', '1e-5'"),

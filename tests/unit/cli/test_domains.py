@@ -76,16 +76,6 @@ def test_a_plan_is_made_approved_and_run(run: Run, people: Path, tmp_path: Path)
     assert "--item is for items of one kind, and --columns or --levels for values" in err
 
 
-def test_a_name_in_a_ledger_is_released_once(run: Run, people: Path, tmp_path: Path) -> None:
-    places = ["--ledger", tmp_path / "l.db", "--dataset", "people", "--budget", "2,1e-6"]
-    given = ["domains", people, "--columns", "sex", *PRIVACY, *places, "--once", "first"]
-    code, out, _ = run(*given)
-    assert code == 0
-    code, again, err = run(*given)
-    assert (code, again) == (0, out)
-    assert "note: first was released" in err
-
-
 def test_errors_name_what_was_typed(run: Run, people: Path) -> None:
     cases: list[tuple[list[str], str]] = [
         ([], "Missing option '--columns' (or '--levels')"),

@@ -77,33 +77,6 @@ def test_an_approved_plan_runs_and_everything_names_it(
     assert first.run != second.run
 
 
-def test_a_release_in_python_names_its_plan_and_run(tmp_path: Path) -> None:
-    ledger = dpsu.Ledger(tmp_path / "ledger.db")
-    plan = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian")
-
-    def written(found: dpsu.Release) -> dict[bytes, bytes]:
-        found.write(tmp_path / "items.parquet")
-        kept: dict[bytes, bytes] = pa.parquet.read_schema(tmp_path / "items.parquet").metadata
-        return kept
-
-    for spending in (ledger.dataset("visits", budget=(9, 1e-4)), None):
-        found = dpsu.release(ROWS, plan, ledger=spending)
-        assert found.run.id == json.loads(found.report_json())["run"]["id"]
-        assert found.run.id in found.report()
-        assert found.plan.hash in found.report()
-        assert found.run.dataset == (None if spending is None else "visits")
-        kept = written(found)
-        assert kept[b"dpsu.run"].decode() == found.run.id
-        assert (b"dpsu.dataset" in kept) == (spending is not None)
-        # Frames hold the items, and nothing that a merge of theirs would carry along.
-        assert found.to_arrow().schema.metadata is None
-    (entry,) = ledger.account("visits").releases
-    assert entry.plan_hash == plan.hash
-    with pytest.warns(dpsu.DataWarning, match="insecure_seed"):
-        found = dpsu.release(ROWS, epsilon=2, delta=1e-6, insecure_seed=1)
-    assert written(found)[b"dpsu.guarantee"].startswith(b"NO GUARANTEE")
-
-
 def test_a_plan_decides_what_it_decides(run: Run, data: Path, approve: Callable[..., Path]) -> None:
     """Every flag that makes a plan is refused beside one, except public data that a file lacks."""
     plan = approve(*SURE)
@@ -232,41 +205,23 @@ def test_public_data_are_given_again_and_must_be_the_same(
     assert "--public-items is the file of the confidential data" in err
 
 
-def words_of(text: str) -> list[str]:
-    return text.split()
-
-
-def test_a_function_is_given_again_with_the_texts_of_the_plan(
+def test_no_file_and_no_word_names_a_function_that_the_shell_would_run(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
-    texts = {f"u{u}": "good morning" for u in range(300)}
-    item = dpsu.Tokens("body", tokenizer=words_of)
+    item = dpsu.Tokens("body", tokenizer=str.split)
     made = dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian", item=item)
-    read = dpsu.Plan.from_json(made.to_json())
-    with pytest.raises(dpsu.ParameterError, match=r"function words_of.*which a file does not hold"):
-        dpsu.forecast(read, profile=texts)
-    assert dpsu.release(texts, read, item=item).items == ("good", "morning")
-    for wrong in (
-        dpsu.Tokens("body", tokenizer=str.split),
-        dpsu.Tokens("body"),
-        dpsu.Tokens("title", tokenizer=words_of),
-        dpsu.Tokens("body", tokenizer=words_of, ngrams=2),
-    ):
-        with pytest.raises(dpsu.ParameterError, match="the plan was made for another item"):
-            dpsu.release(texts, read, item=wrong)
-    # No file and no word names a function that the shell would run.
     file, ledger = tmp_path / "plan.json", tmp_path / "ledger.db"
     file.write_text(made.to_json(), "utf-8")
     charged = ("--ledger", ledger, "--dataset", "d", "--budget", "9,1e-4")
     code, out, err = run("release", data, "--plan", file, *charged)
     assert (code, out) == (2, "")
-    assert "function words_of" in err
+    assert "function str.split" in err
     assert "which a file does not hold" in err
     assert not ledger.exists()
-    typed = ("--text", "what", "--tokenizer", "function words_of", *PROMISE)
+    typed = ("--text", "what", "--tokenizer", "function str.split", *PROMISE)
     code, out, err = run("release", data, *typed)
     assert (code, out) == (2, "")
-    assert "--tokenizer function words_of is not one of" in err
+    assert "--tokenizer function str.split is not one of" in err
 
 
 def test_what_was_selected_is_a_record_and_does_not_run(

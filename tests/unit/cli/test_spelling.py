@@ -15,7 +15,7 @@ PYTHON = re.compile(r"(?<![-\w])[a-z]+(?:_[a-z]+)+")
 PROMISE = ("--epsilon", "1", "--delta", "1e-6")
 
 # What is typed after `dpsu`, and what the error says of it. E stands for the promise, and ROWS, TEXTS,
-# PRIOR, KNOWN and FOLDER for files.
+# PRIOR, KNOWN, PLAN and FOLDER for files.
 WRONG = """
 release ROWS --epsilon 0 --delta 1e-6 => --epsilon 0.0 is out of range; it must lie between 0.0001 and 50
 release ROWS --epsilon 1 --delta 2
@@ -79,6 +79,7 @@ release ROWS E --ledger :memory: --dataset d --budget 9,1e-4
 release ROWS E --ledger FOLDER/l.db
 release ROWS E --ledger FOLDER/l.db --dataset d --budget 9,1e-4 --insecure-seed 1
 release ROWS E --plan nowhere.json
+release ROWS --plan PLAN => the plan names it; make a plan with the right --user
 plan E --users 10 => a forecast needs --users and --items-per-user
 plan E --users 10 --items-per-user 0.5
 plan E --users 10 --items-per-user 30 --vocabulary 20
@@ -120,6 +121,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "TEXTS": ("texts.csv", "user,body\na,some words\nb,other words\n"),
         "PRIOR": ("prior.csv", "item,holders\nb,5\n"),
         "KNOWN": ("known.txt", "b\nbread\n"),
+        "PLAN": ("plan.json", dpsu.plan(epsilon=1, delta=1e-6, user="person").to_json()),
     }
     for name, text in contents.values():
         (folder / name).write_text(text)
@@ -150,14 +152,3 @@ def test_errors_name_the_way_out_and_do_not_speak_python(
         for path in (*files.values(), str(tmp_path)):
             err = err.replace(path, "")
         assert not PYTHON.findall(err), (typed, err)
-
-
-def test_a_column_of_a_plan_is_not_typed_anew(
-    run: Run, files: dict[str, str], tmp_path: Path
-) -> None:
-    file = tmp_path / "plan.json"
-    dpsu.plan(epsilon=1, delta=1e-6, user="person").write(file)
-    code, out, err = run("release", files["ROWS"], "--plan", file)
-    assert (code, out) == (2, "")
-    assert "the plan names it; make a plan with the right --user" in err
-    assert "rename the column" in err

@@ -286,23 +286,6 @@ def test_public_items_of_one_number_are_one_item() -> None:
     assert result.items == (7, 8)
 
 
-def test_integer_ids_by_table_or_by_hash_map_are_the_same() -> None:
-    """Narrow ranges of integers are interned by a table, wide ones by a hash map."""
-    rng = np.random.default_rng(0)
-    users = rng.integers(-50, 200, 4000)
-    items = rng.zipf(1.4, 4000) % 300
-    for spread, name in itertools.product((1, 10**9), ("policy-gaussian", "greedy")):
-        options = SETTINGS | {"mechanism": name}
-        texts = {"user": list(map(str, users * spread)), "item": list(map(str, items))}
-        expected = flat.release(pa.table(texts), **options).items
-        assert len(expected) > 3
-        whole = pa.table({"who": users * spread, "what": items})
-        smaller = whole.set_column(1, "what", whole["what"].cast(pa.uint16()))
-        for table in (whole, smaller):
-            found = flat.release(table, user="who", item="what", **options).items
-            assert set(map(str, found)) == set(expected), (spread, name)
-
-
 def test_items_stay_with_their_users_whatever_length_things_claim() -> None:
     """A frame has as many rows as it says and as many names as one goes through."""
     frame = pd.DataFrame({"c": [1, 2, 3]})

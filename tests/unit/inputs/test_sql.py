@@ -7,7 +7,6 @@ import decimal
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -272,65 +271,40 @@ def test_the_examples_of_the_guide_run(
     assert Path("items.txt").read_text() == "milk\n"
 
 
+# Those that all databases have are in the table of the guide on columns, which tests/contracts tries.
 TYPES: dict[str, dict[str, tuple[str, str, Any]]] = {
     "duckdb": {
-        "uuid": (f"'{uuid.UUID(int=5)}'::uuid", "text", str(uuid.UUID(int=5))),
-        "decimal": ("1.50::decimal(10, 2)", "decimal128(10, 2)", decimal.Decimal("1.50")),
-        "enum": ("'x'::mood", "text", "x"),
         "hugeint": ("7::hugeint", "decimal128(38, 0)", decimal.Decimal(7)),
-        "blob": ("'ab'::blob", "binary", b"ab"),
-        "list": ("['a']", "text", "a"),
         "array": ("array_value('a', 'a')", "text", "a"),
-        "struct": ("{'a': 1, 'b': 'x'}", "struct", (1, "x")),
         "timestamp_ns": ("'2024-02-29'::timestamp_ns", "timestamp[ns]", NOON.replace(hour=0)),
     },
     "postgresql": {
-        "uuid": (f"'{uuid.UUID(int=5)}'::uuid", "extension<arrow.uuid>", uuid.UUID(int=5)),
         "numeric": ("1.50::numeric(10, 2)", "text", "1.5"),
-        "enum": ("'x'::mood", "text", "x"),
         "inet": ("'1.2.3.4'::inet", "text", "1.2.3.4/32"),
-        "bytea": ("'ab'::bytea", "binary", b"ab"),
-        "array": ("array['a']", "text", "a"),
         "enums": ("array['x']::mood[]", "text", "x"),
     },
 }
-COMMON: dict[str, tuple[str, str, Any]] = {
-    "boolean": ("true", "bool", True),
-    "smallint": ("7::smallint", "int64", 7),
-    "varchar": ("'x'::varchar(3)", "text", "x"),
-    "date": ("date '2024-02-29'", "date32[day]", NOON.date()),
-    "time": ("time '12:00:00'", "time64[us]", NOON.time()),
-    "timestamp": ("timestamp '2024-02-29 12:00:00'", "timestamp[us]", NOON),
-    "timestamptz": (
-        "timestamptz '2024-02-29 14:00:00+02'", "timestamp", NOON.replace(tzinfo=datetime.UTC),
-    ),
-}  # fmt: skip
+INSTANT = (
+    "timestamptz '2024-02-29 14:00:00+02'", "timestamp", NOON.replace(tzinfo=datetime.UTC),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_types_of_databases_are_users_and_items(kind: str, source: Sources, tmp_path: Path) -> None:
+def test_types_of_databases_are_users_and_items(kind: str, source: Sources) -> None:
     uri = source(kind)
-    create = "create type mood as enum ('x', 'y')"
-    if kind == "duckdb":
-        uri = f"duckdb:{tmp_path / 'types.db'}"
-        with duckdb.connect(tmp_path / "types.db") as connection:
-            connection.execute(create)
-    else:
-        execute(uri, create)
+    if kind == "postgresql":
+        execute(uri, "create type mood as enum ('x', 'y')")
     settings: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "weighted-gaussian"}
     people = 'select n % 300 as "user", {} as item from generate_series(0, 599) as numbers(n)'
-    for name, (cell, type_, value) in (COMMON | TYPES[kind]).items():
-        released = dpsu.release(dpsu.Query(uri, people.format(cell)), **settings)
+    for name, (cell, type_, value) in ({"timestamptz": INSTANT} | TYPES[kind]).items():
+        query = dpsu.Query(uri, people.format(cell))
+        released = dpsu.release(query, **settings)
         assert released.items == (value,), name
         assert str(released.values.type).replace("large_string", "text").startswith(type_), name
-        if "list" not in name and "array" not in name and name != "enums":
+        if name not in ("array", "enums"):
             # All rows are one user's, who has no weight to publish anything.
-            query = dpsu.Query(uri, people.format(cell))
             one = dpsu.release(query, user="item", item="user", **settings)
             assert one.items == (), name
     pairs = dpsu.Query(uri, people.format("'fr' as country, date '2024-02-29'"))
     released = dpsu.release(pairs, item=["country", "item"], **settings)
     assert released.items == (("fr", NOON.date()),)
-    for cell, words in (("cast(0.5 as float8)", "round them"), ("interval '1 day'", "convert it")):
-        with pytest.raises(dpsu.DataError, match=words):
-            dpsu.release(dpsu.Query(uri, people.format(cell)), **settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -50,25 +49,6 @@ def test_what_is_typed_wrong_is_refused() -> None:
     for typed, told in cases:
         with pytest.raises(ParameterError, match=told):
             dpsu.Values(**typed)
-
-
-def test_values_travel_in_a_plan() -> None:
-    item = dpsu.Values(["sex", "age"], ["country", "city"], {"age": "integer"})
-    plan = dpsu.plan(item=item, **PRIVACY)
-    assert dpsu.Plan.from_json(plan.to_json()) == plan
-    assert json.loads(plan.to_json())["item"] == {
-        "columns": ["sex", "age"],
-        "levels": [["country", "city"]],
-        "types": {"age": "integer"},
-    }
-    assert plan.hash != dpsu.plan(item=dpsu.Values(["sex", "age"]), **PRIVACY).hash
-    assert plan.hash != dpsu.plan(item=["sex", "age"], **PRIVACY).hash
-    assert "values of the columns sex, age, country, city; country > city by levels" in str(plan)
-    assert "`dpsu proofs domains`" in str(plan)
-    edited = json.loads(plan.to_json())
-    del edited["item"]["types"]
-    with pytest.raises(ParameterError, match="its Values has no 'types'"):
-        dpsu.Plan.from_json(json.dumps(edited))
 
 
 def test_public_data_are_refused_before_they_are_read() -> None:

@@ -862,14 +862,3 @@ def test_names_of_datasets_are_one_in_both_forms_of_unicode(ledger: Ledger) -> N
             open_.charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     assert ledger.datasets() == ["caf\u00e9"]
     assert ledger.account("cafe\u0301").total.epsilon == 2
-
-
-def test_what_options_alone_get_wrong_costs_nothing(ledger: Ledger) -> None:
-    for options in (
-        {"public_items": ["bread"], "item": dpsu.Items(type="integer")},
-        {"mechanism": "auto", "item": dpsu.Items(repeats="n")},
-    ):
-        charged: Any = {"ledger": ledger.dataset("visits", budget=(3, 1e-5))} | options
-        with pytest.raises(dpsu.DpsuError):
-            dpsu.release(VISITS, epsilon=1, delta=1e-6, **charged)
-        assert not ledger.path.exists(), options

@@ -68,13 +68,6 @@ def test_users_who_act_at_once_count_one_item_of_one_or_two(items: float, mechan
     assert all(each.name != "count-laplace" for each in dpsu.plan(epsilon=1, delta=1e-5).candidates)
 
 
-def test_where_speed_matters_nothing_is_estimated() -> None:
-    plan = dpsu.plan(epsilon=1, delta=1e-5, mechanism=dpsu.Auto(prefer="speed"))
-    assert plan.name == "bits"
-    assert plan.hints is not None
-    assert plan.hints.epsilon == 0.0
-
-
 @every("counts", [False, True])
 @every("among", ["all", "parallel"])
 def test_a_plan_names_its_candidates_and_each_has_what_the_estimate_leaves(
@@ -229,9 +222,9 @@ def test_cost_of_repetition(epsilon: float, runs: float) -> None:
 
 @pytest.mark.slow
 def test_the_number_of_runs_has_its_law() -> None:
-    """At p = 1e-9, and the laws for 0.7 and 1.3 times as many runs are rejected."""
+    """At p = 1e-9, and the laws for 0.7 and 1.5 times as many runs are rejected."""
     made = repetition(Privacy(1.0, 1e-5), 4.0)
-    drawn = np.array([made.draw(Key.from_insecure_seed(s)) for s in range(3000)])
+    drawn = np.array([made.draw(Key.from_insecure_seed(s)) for s in range(2000)])
 
     def p_value(runs: float) -> float:
         gamma = repetition(Privacy(1.0, 1e-5), runs).gamma
@@ -242,7 +235,7 @@ def test_the_number_of_runs_has_its_law() -> None:
 
     assert p_value(4.0) > 1e-9
     assert p_value(0.7 * 4.0) < 1e-9
-    assert p_value(1.3 * 4.0) < 1e-9
+    assert p_value(1.5 * 4.0) < 1e-9
 
 
 DATA = {u: ["bread", "milk", f"own {u}"] for u in range(2000)}

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,23 +120,6 @@ def test_counts_of_items_nobody_holds_are_noise() -> None:
     assert made.counts_error is not None
     assert abs(np.mean(known)) < 8 * made.counts_error / math.sqrt(500)
     assert np.std(known) == pytest.approx(made.counts_error, rel=0.3)
-
-
-def test_counts_are_written_with_the_items(tmp_path: Path) -> None:
-    made = flat.release(DATA, counts=True, **SURE)
-    assert made.counts is not None
-    pairs = list(zip(made.items, made.counts.to_pylist(), strict=True))
-    for suffix in ("csv", "json", "txt", "parquet"):
-        made.write(tmp_path / f"out.{suffix}")
-    with (tmp_path / "out.csv").open(newline="") as file:
-        assert [(row["item"], int(row["noisy_users"])) for row in csv.DictReader(file)] == pairs
-    listed = json.loads((tmp_path / "out.json").read_text())
-    assert [(row["item"], row["noisy_users"]) for row in listed] == pairs
-    lines = (tmp_path / "out.txt").read_text().splitlines()
-    assert [(line.split("\t")[0], int(line.split("\t")[1])) for line in lines] == pairs
-    assert pa.parquet.read_table(tmp_path / "out.parquet").to_pylist() == listed
-    assert pickle.loads(pickle.dumps(made)).counts == made.counts
-    assert flat.release(DATA, **SURE).counts is None
 
 
 @every(

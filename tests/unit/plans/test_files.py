@@ -20,6 +20,8 @@ PLANS = [
     dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.Sips(), counts=True),
     dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.Auto(items_per_user=1, users=900)),
     dpsu.plan(epsilon=1, delta=1e-6, item=dpsu.Tokens("body"), mechanism=dpsu.NGrams(longest=2)),
+    dpsu.plan(epsilon=1, delta=1e-6, user=["site", "visitor"], item=["country", "day"]),
+    dpsu.plan(epsilon=1, delta=1e-6, item=dpsu.Values(["a", "b"], ["c", "d"], {"b": "integer"})),
 ]
 
 
@@ -210,9 +212,17 @@ def test_a_function_is_given_again() -> None:
     for door in (dpsu.release, lambda data, plan: dpsu.select(data, [plan])):
         with pytest.raises(dpsu.ParameterError, match="a function"):
             door(texts, approved)
+    with pytest.raises(dpsu.ParameterError, match=r"function .*which a file does not hold"):
+        dpsu.forecast(approved, profile=texts)
     assert dpsu.release(texts, approved, item=tokens).items == ("bread", "fresh")
-    with pytest.raises(dpsu.ParameterError, match="another item"):
-        dpsu.release(texts, approved, item=dpsu.Tokens("body", tokenizer=str.split))
+    for wrong in (
+        dpsu.Tokens("body", tokenizer=str.split),
+        dpsu.Tokens("body"),
+        dpsu.Tokens("title", tokenizer=split),
+        dpsu.Tokens("body", tokenizer=split, ngrams=2),
+    ):
+        with pytest.raises(dpsu.ParameterError, match="the plan was made for another item"):
+            dpsu.release(texts, approved, item=wrong)
 
 
 def test_a_tokenizer_file_is_the_one_that_was_approved(tmp_path: Path) -> None:
@@ -241,14 +251,6 @@ def test_a_private_file_is_no_public_one_whenever_it_was_planned(tmp_path: Path)
     plan = dpsu.plan(epsilon=1, delta=1e-6, public_items=path)
     with pytest.raises(dpsu.ParameterError, match="public_items is the file of the confidential"):
         dpsu.release(path, plan)
-
-
-def test_what_select_chose_is_a_record() -> None:
-    best = dpsu.select(VISITS, [dpsu.plan(epsilon=2, delta=1e-6, mechanism="weighted-gaussian")])
-    again = dpsu.Plan.from_json(best.plan.to_json())
-    assert again == best.plan
-    with pytest.raises(dpsu.ParameterError, match="this plan records what"):
-        dpsu.release(VISITS, again)
 
 
 def test_a_design_cannot_be_exchanged_in_python_either() -> None:

@@ -40,7 +40,7 @@ def test_compiled_bounds_bracket_the_exact_probability(curve: ReleaseCurve) -> N
     rng = np.random.default_rng(0)
     bits = 0 if isinstance(curve, Optimal) else 40
     weights = np.unique(
-        np.concatenate([[1, 2, 3], rng.integers(1, 40 << bits, 700), np.arange(1, 40) << bits])
+        np.concatenate([[1, 2, 3], rng.integers(1, 40 << bits, 300), np.arange(1, 40) << bits])
     ).astype(np.int64)
     low, last_open = coins._word_bounds(curve, weights, bits)
     for weight, below, above in zip(

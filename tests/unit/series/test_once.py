@@ -3,14 +3,12 @@
 # ruff: noqa: F811
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import dpsu
@@ -19,6 +17,7 @@ from dpsu.ledger.spending import Spending
 from dpsu.runtime.writing import claim
 from tests.support.cases import every
 from tests.unit.cli.test_cli import Run, run  # noqa: F401
+from tests.unit.series.test_series import unread
 
 VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(600)}
 PLAN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "weighted-gaussian"}
@@ -50,11 +49,6 @@ def test_a_second_run_returns_the_first_and_spends_nothing(ledger: Ledger, mecha
     for name in ("run", "plan_hash", "approved"):
         assert getattr(again, name) == getattr(first, name)
     assert states(ledger) == ["done"]
-
-
-def unread() -> Iterator[tuple[str, str]]:
-    raise AssertionError("rows were read")
-    yield "somebody", "something"
 
 
 def test_a_choice_among_plans_is_not_kept_by_a_name(ledger: Ledger, monday: Spending) -> None:
@@ -174,14 +168,3 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code, out, err = run(*typed, "--epsilon", "1", *once)
     assert (code, "--once monday needs a --ledger" in err) == (2, True)
     assert states(Ledger("ledger.db")) == ["done"]
-
-
-@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
-def test_what_is_returned_again_has_the_types_that_it_had(monday: Spending) -> None:
-    days = pa.array([datetime.date(2024, 2, 29)] * 800)
-    table = pa.table({"user": list(range(800)), "country": ["fr"] * 800, "day": days})
-    plan = dpsu.plan(epsilon=2, delta=1e-6, item=["country", "day"], mechanism="sieve")
-    first, second = (dpsu.release(table, plan, ledger=monday) for _ in range(2))
-    assert first.items == (("fr", datetime.date(2024, 2, 29)),)
-    assert second == first
-    assert second.to_arrow().equals(first.to_arrow())

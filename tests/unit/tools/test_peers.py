@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tools.peers import asking, environments, made_up, runner, scoring, tables
@@ -49,45 +47,6 @@ def test_keys_and_sums_cost_the_budget_together() -> None:
             assert (sums[1] > 0) == library.needs_delta, (share, library)
             # The command line gets all digits.
             assert tuple(map(float, runner.spelled(keys).split(","))) == keys, (share, library)
-
-
-class Recorded(runner.Run):
-    """A run whose commands are kept, and not run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.commands: list[list[str]] = []
-        super().__init__(folder, runner.Purchases("few", 2.0, 3), 2, sys.executable)
-
-    def _out(self, command: Any, **variables: str) -> str:
-        self.commands.append(list(command))
-        if "release" in self.commands[-1]:
-            place = self.commands[-1].index("--output") + 1
-            keys = Path(self.commands[-1][place])
-            keys.touch()
-            keys.with_suffix(".db").touch()
-        line = json.dumps({"version": "1.0", "groups": 7, "keys": 7, "mean": 1.0})
-        return f"{line}\n{line}\n"
-
-
-def test_sums_are_charged_before_they_are_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "python_of", lambda *_: "python")
-    run = Recorded(tmp_path)
-    told = run.given(LIBRARIES[0], 0.25)
-    assert told["cost_of_keys"] == (0.5, 1e-6)
-    assert told["cost_of_sums"] == (1.5, 0.0)
-    assert (told["version"], told["groups"]) == ("1.0", 7)
-    release, charge = r"dpsu release .*--budget 2,1e-06", r"dpsu ledger .*--cost 1.5,0$"
-    compute = r"tools\.peers\.libraries\.opendp.*--cost 1.5,0 --max-rows 3$"
-    wanted = (release, release, charge, charge, compute)
-    for pattern, command in zip(wanted, run.commands, strict=True):
-        assert re.search(pattern, " ".join(command))
-    # Keys at one price are released once for all libraries, and nobody pays twice.
-    run.given(LIBRARIES[1], 0.25)
-    assert not any("release" in command for command in run.commands[5:])
-    run.clean()
-    assert not run.work.exists()
 
 
 def test_requirements_are_pinned() -> None:

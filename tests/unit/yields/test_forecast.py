@@ -71,15 +71,6 @@ def test_the_expectation_is_the_mean_over_many_keys(mechanism: str) -> None:
     assert 5 * error < 0.25 * expected.released
 
 
-@every("mechanism", OF_PAIRS)
-def test_chances_depend_on_options(mechanism: str) -> None:
-    pairs = made_up(600, 5.0)
-    less, more = (planned(mechanism, epsilon) for epsilon in (0.5, 4.0))
-    few, many = expect(pairs, [less, more], 2)
-    assert few.released < 0.8 * many.released
-    assert few.missing > many.missing
-
-
 def test_min_users_and_counts_are_part_of_the_plan() -> None:
     pairs = made_up(600, 5.0)
     plain = planned("weighted-gaussian")
