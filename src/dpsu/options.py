@@ -16,22 +16,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dpsu.errors import ParameterError, shown
-
-__all__ = [
-    "Option",
-    "Typed",
-    "did_you_mean",
-    "flag",
-    "function",
-    "number",
-    "one_of",
-    "option",
-    "options_of",
-    "shown",
-    "suggests_keywords",
-    "whole_number",
-]
+from dpsu.errors import ParameterError
 
 # Strict, so that an option of a mechanism is not taken for a misspelled keyword of a release.
 KEYWORD_LIKENESS = 0.7

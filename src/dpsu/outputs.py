@@ -7,7 +7,7 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsu.errors import ParameterError
 from dpsu.runtime.writing import Write, check_writable, text_writer, write_whole
@@ -15,7 +15,10 @@ from dpsu.runtime.writing import Write, check_writable, text_writer, write_whole
 if TYPE_CHECKING:
     import pyarrow
 
+    from dpsu.codebooks import Domains
     from dpsu.results import Release
+
+    Table = Release | Domains
 
 SUFFIXES = (".txt", ".csv", ".parquet", ".json")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
@@ -27,17 +30,6 @@ def write_release(release: Release, path: Path, *, csv_safe: bool = False) -> No
     """Write the items in the format that the suffix names."""
     check_writable(path, SUFFIXES)
     write_whole(path, items_writer(release, path, csv_safe=csv_safe))
-
-
-class Table(Protocol):
-    """What can be written as a table."""
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What is kept beside the columns."""
-
-    def to_arrow(self) -> pyarrow.Table:
-        """The table itself."""
 
 
 def items_writer(release: Table, path: Path, *, csv_safe: bool = False) -> Write:

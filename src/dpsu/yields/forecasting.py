@@ -106,7 +106,8 @@ def forecast(
     asked = _without_public_data(plan)
     if asked.by_length:
         raise ParameterError("there is no forecast for ngrams: made-up users have no texts")
-    typed_size = getattr(plan.mechanism, "max_items", None) not in (None, _usual_size(plan))
+    usual = getattr(options_of(type(plan.mechanism)).get("max_items"), "default", None)
+    typed_size = getattr(plan.mechanism, "max_items", None) not in (None, usual)
     others = _others(asked, mechanisms, typed_size)
     with steps(progress, "forecasting") as tell, when_compiling(lambda: tell(0, 0)):
         population = find_users(users, items_per_user, spread, zipf, vocabulary, profile, plan)
@@ -131,11 +132,6 @@ def _without_public_data(plan: Plan) -> Plan:
     if isinstance(item, Items) and item.repeats is not None:
         item = replace(item, repeats=None)
     return Plan.derived(plan.privacy, kept, plan.user, item, counts=plan.counts, hints=plan.hints)
-
-
-def _usual_size(plan: Plan) -> int | None:
-    known = options_of(type(plan.mechanism)).get("max_items")
-    return None if known is None else known.default
 
 
 def _others(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,36 +70,9 @@ class Profile:
         return f"{self.users:,} users with {sizes}, drawn {law}; all made up"
 
 
-class Population(ABC):
-    """Users of whom any number up to `limit` can be had.
-
-    Attributes
-    ----------
-    users : int
-        How many the forecast is for.
-    limit : int
-        How many can be had at most.
-    """
-
-    users: int
-    limit: int
-
-    @abstractmethod
-    def pairs(self, users: int) -> Pairs:
-        """So many of them, with what they hold."""
-
-    @abstractmethod
-    def existing(self, users: int) -> float:
-        """Different items that exist for so many of them to hold."""
-
-    @abstractmethod
-    def profile(self, used: int, pairs: int, items: int) -> Profile:
-        """What is known of them, with what was used of it."""
-
-
 @dataclass(frozen=True)
-class MadeUp(Population):
-    """Users who draw items by Zipf's law."""
+class MadeUp:
+    """Users who draw items by Zipf's law; a forecast is for `users`, and makes up to `limit`."""
 
     users: int
     items_per_user: float
@@ -109,7 +81,7 @@ class MadeUp(Population):
     vocabulary: int
 
     @property
-    def limit(self) -> int:  # type: ignore[override]
+    def limit(self) -> int:
         """As many as have `MOST_PAIRS` together."""
         return max(1, int(MOST_PAIRS / self.items_per_user))
 
@@ -140,7 +112,7 @@ class MadeUp(Population):
         )  # fmt: skip
 
 
-class Corpus(Population):
+class Corpus:
     """Users of a public corpus, in an order that does not depend on what they hold."""
 
     def __init__(self, source: Source, users: int | None) -> None:
@@ -174,6 +146,10 @@ class Corpus(Population):
     def profile(self, used: int, pairs: int, items: int) -> Profile:
         """What the users of the corpus hold."""
         return Profile(self.users, pairs / used, None, None, None, used, pairs, items)
+
+
+# Users of whom any number up to their `limit` can be had.
+Population = MadeUp | Corpus
 
 
 def find_users(
