@@ -16,7 +16,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 
 # Strict, so that an option of a mechanism is not taken for a misspelled keyword of a release.
 KEYWORD_LIKENESS = 0.7
@@ -178,17 +178,12 @@ def number(
     """Check that an option is a number within its bounds."""
     given = _float(value)
     if math.isnan(given):
-        raise ParameterError(
-            f"{{{name}}} is not a number; give one from {lowest:g} to {highest:g}",
-            flags,
-            **{name: value},
+        raise wrong(
+            name, f"is not a number; give one from {lowest:g} to {highest:g}", value, flags=flags
         )
     if not lowest <= given <= highest:
-        raise ParameterError(
-            f"{{{name}}} is out of range; it must lie between {lowest:g} and {highest:g}",
-            flags,
-            **{name: value},
-        )
+        told = f"is out of range; it must lie between {lowest:g} and {highest:g}"
+        raise wrong(name, told, value, flags=flags)
     # Minus zero is zero, and is not to be spelled otherwise.
     return given + 0.0
 
@@ -226,9 +221,7 @@ def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = N
     """Check that an option is one of several words."""
     if not isinstance(value, str) or value not in choices:
         near = did_you_mean(value, choices)
-        raise ParameterError(
-            f"{{{name}}} is not one of {', '.join(choices)}{near}", flags, **{name: value}
-        )
+        raise wrong(name, f"is not one of {', '.join(choices)}{near}", value, flags=flags)
     # The word itself: a member of an enumeration equals it, and prints as something else.
     return choices[list(choices).index(value)]
 
@@ -243,7 +236,7 @@ def did_you_mean(typed: object, known: Iterable[str], likeness: float = 0.6) -> 
 def flag(name: str, value: object, *, flags: Flags = None) -> bool:
     """Check that an option is True or False; what merely counts as true may be a mistake."""
     if not isinstance(value, bool):
-        raise ParameterError(f"{{{name}}} is neither True nor False", flags, **{name: value})
+        raise wrong(name, "is neither True nor False", value, flags=flags)
     return value
 
 
@@ -252,5 +245,5 @@ def function(name: str, value: Callable[..., None] | None) -> Callable[..., None
     if value is None:
         return lambda *_: None
     if not callable(value):
-        raise ParameterError(f"{{{name}}} is neither a function nor True or False", **{name: value})
+        raise wrong(name, "is neither a function nor True or False", value)
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsu.errors import ParameterError, warn
+from dpsu.errors import ParameterError, warn, wrong
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -158,9 +158,7 @@ def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **ty
     if plan is not None:
         return _given(plan, typed, prior=prior, public_items=public_items, item=item)
     if prior is not None:
-        raise ParameterError(
-            "{prior} is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)", prior=...
-        )
+        raise wrong("prior", "is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)")
     user, counts = typed["user"], typed["counts"]
     return make_plan(
         _guarantee(typed["epsilon"], typed["delta"]),
@@ -176,9 +174,7 @@ def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **ty
 def _guarantee(epsilon: float | None, delta: float | None) -> Privacy:
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if value is None:
-            raise ParameterError(
-                f"{{{name}}} is missing; give epsilon and delta, or a plan", **{name: ...}
-            )
+            raise wrong(name, "is missing; give epsilon and delta, or a plan")
     assert epsilon is not None
     assert delta is not None
     return Privacy(epsilon, delta)

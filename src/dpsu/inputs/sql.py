@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
+from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, wrong
 from dpsu.inputs.columns import pick
 from dpsu.runtime.extras import load
 
@@ -90,11 +90,9 @@ class Query:
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source.startswith((DUCKDB, *POSTGRES)):
             # Whatever it is, it may contain a password.
-            raise ParameterError(
-                "{source} must be duckdb:FILE or postgresql://user@host/database", source=...
-            )
+            raise wrong("source", "must be duckdb:FILE or postgresql://user@host/database")
         if not isinstance(self.query, str) or not self.query.strip():
-            raise ParameterError("{query} is empty; give one SELECT", query=...)
+            raise wrong("query", "is empty; give one SELECT")
 
     def __repr__(self) -> str:
         return f"Query({self.shown!r}, {self.query!r})"
@@ -206,7 +204,7 @@ def _open_duckdb(
         lambda error: _query_error(str(error).splitlines()[0]),
     )
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise ParameterError("{query} must be one SELECT", query=...)
+        raise wrong("query", "must be one SELECT")
 
     def explain(error: Exception) -> DpsuError:
         if isinstance(error, duckdb.OutOfMemoryException):

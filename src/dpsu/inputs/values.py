@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from dpsu.contributions.id_types import ID_TYPES
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 from dpsu.inputs.columns import Items, MissingColumnError, check_names, names_of, reworded
 from dpsu.options import did_you_mean, option
 
@@ -128,9 +128,7 @@ def naming_columns(item: object) -> AbstractContextManager[None]:
 def _columns(given: Any) -> str | tuple[str, ...]:
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)):
-        raise ParameterError(
-            f"{{columns}} is a {type(given).__name__}; give a list of names of columns", columns=...
-        )
+        raise wrong("columns", f"is a {type(given).__name__}; give a list of names of columns")
     for name in names:
         check_names(needed=True, columns=name)
     _refuse_twice("columns", names)
@@ -163,10 +161,10 @@ def _chains(given: Any) -> Chains:
 
 def _chain(given: Any) -> tuple[str, ...]:
     if not isinstance(given, (list, tuple)) or len(given) < 2:
-        raise ParameterError(
-            "{levels} needs two columns or more in a chain, from the outermost level to the "
+        raise wrong(
+            "levels",
+            "needs two columns or more in a chain, from the outermost level to the "
             f"innermost, such as {list(CHAIN)}",
-            levels=...,
         )
     for name in given:
         check_names(needed=True, levels=name)
@@ -177,7 +175,7 @@ def _chain(given: Any) -> tuple[str, ...]:
 def _refuse_twice(what: str, names: Sequence[str]) -> None:
     for name in names:
         if list(names).count(name) > 1:
-            raise ParameterError(f"{{{what}}} names {name!r} twice; once is enough", **{what: ...})
+            raise wrong(what, f"names {name!r} twice; once is enough")
 
 
 def _types(given: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -196,11 +194,7 @@ def _types(given: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     for name, type_ in found.items():
         if name not in names:
             near = did_you_mean(name, names)
-            raise ParameterError(
-                f"{{types}} has {name!r}, which is not among the columns{near}", types=...
-            )
+            raise wrong("types", f"has {name!r}, which is not among the columns{near}")
         if type_ not in ID_TYPES:
-            raise ParameterError(
-                f"{{types}} of {name!r} is not one of {', '.join(ID_TYPES)}", types=...
-            )
+            raise wrong("types", f"of {name!r} is not one of {', '.join(ID_TYPES)}")
     return tuple((name, found[name]) for name in names if name in found)

@@ -114,10 +114,9 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _no_json(text: Any) -> str:
-    named = isinstance(text, os.PathLike)
-    if isinstance(text, str) and not re.search(r"[\n{]", text) and text.endswith(".json"):
-        named = True
-    if named:
+    if isinstance(text, os.PathLike) or (
+        isinstance(text, str) and not re.search(r"[\n{]", text) and text.endswith(".json")
+    ):
         return "this is the name of a file, not a plan; dpsu.Plan.read(path) reads the file"
     return "this is not a plan: it is not JSON"
 
@@ -173,16 +172,16 @@ def mechanism_from_dict(values: Any, knowledge: type[Any]) -> Mechanism:
     """The mechanism that `Mechanism.to_dict` described; public data by their digest."""
     if not isinstance(values, dict) or "name" not in values:
         raise ParameterError("this is not a plan as dpsu writes it: its mechanism has no name")
-    options = {name: _in_python(value) for name, value in values.items() if name != "name"}
+    options = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if name != "name"
+    }
     if options.get("prior") is not None:
         options["prior"] = build(knowledge, options["prior"])
     made = by_name(values["name"], **options)
     _refuse_other_parts(options, _names(type(made)), made.name)
     return made
-
-
-def _in_python(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def privacy_from_dict(values: Any) -> Privacy:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import suggests_keywords, whole_number
@@ -272,12 +272,10 @@ def _plans(
     """The plans to compare; everything that can be refused is refused here, before any data."""
     listed = tried_mechanisms() if mechanisms is None else _listed(mechanisms)
     if not listed:
-        raise ParameterError(
-            "{mechanisms} is empty; name at least one, or leave it out for all", mechanisms=...
-        )
+        raise wrong("mechanisms", "is empty; name at least one, or leave it out for all")
     made = [as_mechanism(each, None) for each in listed]
     if any(getattr(each, "prior", None) for each in made):
-        raise ParameterError("{mechanisms} must be without a prior here", mechanisms=...)
+        raise wrong("mechanisms", "must be without a prior here")
     # Repeats are there for the mechanisms that make use of them; the others need none.
     item = replace(source.item, repeats=None) if isinstance(source.item, Items) else source.item
     plans = []

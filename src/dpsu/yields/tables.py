@@ -107,7 +107,8 @@ def forecast_text(forecast: Forecast) -> str:
         for point in best_first(forecast)
     ]
     text += ["", *aligned((*FORECAST_HEAD, ""), rows)]
-    text += ["", "Expected items by epsilon", *aligned(*_sweep_cells(forecast.by_epsilon, "epsilon"))]
+    text += ["", "Expected items by epsilon"]
+    text += aligned(*_sweep_cells(forecast.by_epsilon, "epsilon"))
     text += ["", "Expected items by max_items"]
     if forecast.by_max_items:
         text += aligned(*_sweep_cells(forecast.by_max_items, "max_items"))
