@@ -16,7 +16,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import wrong
 
 # Strict, so that an option of a mechanism is not taken for a misspelled keyword of a release.
 KEYWORD_LIKENESS = 0.7
@@ -30,6 +30,8 @@ class Option:
 
     Attributes
     ----------
+    default : object
+        None means that something sensible is chosen; `usual` says what.
     kind : {int, float, str, bool, object}
         What is typed; anything goes for `object`, which its owner checks.
     help : str
@@ -40,8 +42,6 @@ class Option:
         The words that may be typed; empty where any may.
     name : str
         Its name on the command line, where it stands beside the options of other objects.
-    default : object
-        None means that something sensible is chosen; `usual` says what.
     usual : str
         The default in words.
     parse : callable or None
@@ -50,15 +50,15 @@ class Option:
         Whether its flag may be given more than once.
     """
 
+    default: Any
     kind: type
     help: str
-    low: float
-    high: float
-    choices: tuple[str, ...]
-    name: str
-    default: Any
-    usual: str
-    parse: Callable[[str], Any] | None
+    low: float = -math.inf
+    high: float = math.inf
+    choices: tuple[str, ...] = ()
+    name: str = ""
+    usual: str = ""
+    parse: Callable[[str], Any] | None = None
     several: bool = False
 
     @property
@@ -100,23 +100,9 @@ def _readable(bound: float) -> str:
     return f"{bound:,.0f}" if bound >= 1000 and bound.is_integer() else f"{bound:g}"
 
 
-def option(
-    default: Any,
-    kind: type,
-    help: str,
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    choices: Sequence[str] = (),
-    name: str = "",
-    usual: str = "",
-    parse: Callable[[str], Any] | None = None,
-    several: bool = False,
-) -> Any:
+def option(default: Any, kind: type, help: str, **facts: Any) -> Any:
     """A field of a dataclass that is an option; it must be typed if its default is MISSING."""
-    needed = default is MISSING
-    shown_default = None if needed else default
-    made = Option(kind, help, low, high, tuple(choices), name, shown_default, usual, parse, several)
+    made = Option(None if default is MISSING else default, kind, help, **facts)
     return field(default=default, metadata={"option": made})
 
 
@@ -178,9 +164,8 @@ def number(
     """Check that an option is a number within its bounds."""
     given = _float(value)
     if math.isnan(given):
-        raise wrong(
-            name, f"is not a number; give one from {lowest:g} to {highest:g}", value, flags=flags
-        )
+        told = f"is not a number; give one from {lowest:g} to {highest:g}"
+        raise wrong(name, told, value, flags=flags)
     if not lowest <= given <= highest:
         told = f"is out of range; it must lie between {lowest:g} and {highest:g}"
         raise wrong(name, told, value, flags=flags)
@@ -203,17 +188,11 @@ def whole_number(
 ) -> int:
     """Check that an option is a whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ParameterError(
-            f"{{{name}}} is not a whole number; give one from {lowest} to {highest}",
-            flags,
-            **{name: value},
-        )
+        told = f"is not a whole number; give one from {lowest} to {highest}"
+        raise wrong(name, told, value, flags=flags)
     if not lowest <= int(value) <= highest:
-        raise ParameterError(
-            f"{{{name}}} is out of range; it must lie between {lowest} and {highest}",
-            flags,
-            **{name: value},
-        )
+        told = f"is out of range; it must lie between {lowest} and {highest}"
+        raise wrong(name, told, value, flags=flags)
     return int(value)
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from dpsu.errors import wrong
 from dpsu.runtime.writing import Write, text_writer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpsu.codebooks import Domains
     from dpsu.results import Release
 
-    Table = Release | Domains
+    Table: TypeAlias = Release | Domains
 
 SUFFIXES = (".txt", ".csv", ".parquet", ".json")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
@@ -60,7 +60,8 @@ def lines(release: Table) -> list[str]:
     # Of values of many columns, most cells are missing.
     return [
         "\t".join(
-            "" if cell is None else str(cell).translate(_ESCAPES).replace("\t", "\\t") for cell in row
+            "" if cell is None else str(cell).translate(_ESCAPES).replace("\t", "\\t")
+            for cell in row
         )
         for row in zip(*columns, strict=True)
     ]

@@ -159,9 +159,12 @@ def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **ty
         return _given(plan, typed, prior=prior, public_items=public_items, item=item)
     if prior is not None:
         raise wrong("prior", "is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)")
+    for name in ("epsilon", "delta"):
+        if typed[name] is None:
+            raise wrong(name, "is missing; give epsilon and delta, or a plan")
     user, counts = typed["user"], typed["counts"]
     return make_plan(
-        _guarantee(typed["epsilon"], typed["delta"]),
+        Privacy(typed["epsilon"], typed["delta"]),
         mechanism_of(typed["mechanism"]),
         users_of(DEFAULT_USER if user is None else user),
         items_of(DEFAULT_ITEM if item is None else item),
@@ -169,15 +172,6 @@ def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **ty
         public_items=public_items,
         insecure_seed=typed["insecure_seed"],
     )
-
-
-def _guarantee(epsilon: float | None, delta: float | None) -> Privacy:
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if value is None:
-            raise wrong(name, "is missing; give epsilon and delta, or a plan")
-    assert epsilon is not None
-    assert delta is not None
-    return Privacy(epsilon, delta)
 
 
 def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, item: Any) -> Plan:

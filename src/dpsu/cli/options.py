@@ -287,9 +287,7 @@ def _counts(typed: Flags) -> bool | Counts:
     if given and not wanted:
         raise ParameterError(
             "{counts_share} and {counts_items} do nothing without {counts}",
-            counts_share=...,
-            counts_items=...,
-            counts=...,
+            **dict.fromkeys(("counts_share", "counts_items", "counts"), ...),
         )
     return Counts(**given) if given else bool(wanted)
 

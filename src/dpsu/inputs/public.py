@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpsu.contributions.cells import kind_of
 from dpsu.contributions.codecs import Codec, encode
 from dpsu.contributions.id_columns import Column, lose_nothing
-from dpsu.contributions.ids import Ids, canonical, type_name
+from dpsu.contributions.ids import Ids, canonical, decoded, type_name
 from dpsu.errors import DataError, ParameterError, without_values, wrong
 from dpsu.inputs import frames
 from dpsu.inputs.columns import names_of
@@ -221,9 +221,7 @@ def _texts(what: str, columns: list[tuple[str, pa.Array]]) -> pa.Array:
                 **{what: ...},
             )
     ids = encode([(Column(name, "item"), cells) for name, cells in columns], lose_nothing)
-    if pa.types.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
-    return Ids(canonical(what, ids)).text()
+    return Ids(canonical(what, decoded(ids))).text()
 
 
 def _array(name: str, items: Iterable[Any]) -> pa.Array:
@@ -271,8 +269,7 @@ def _numbers(name: str, column: pa.Array) -> pa.Array:
 
 
 def _combined(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined.dictionary_decode() if pa.types.is_dictionary(combined.type) else combined
+    return decoded(column.combine_chunks())
 
 
 def _digest(arrays: list[pa.Array]) -> str:

@@ -125,9 +125,7 @@ class Query:
     def _check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse what the schema of the result says is wrong; none of its rows is read."""
         self._refuse_early()
-        with contextlib.ExitStack() as last:
-            reading = contextlib.ExitStack()
-            last.callback(_close, reading)
+        with _closed_at_the_end(contextlib.ExitStack()) as reading:
             self._open(columns, reading)
 
     def _open(self, columns: Sequence[Column], reading: contextlib.ExitStack) -> Callable[[], Any]:
@@ -144,18 +142,14 @@ class Query:
         from dpsu.inputs.delimited import tables_of
 
         self._refuse_early()
-        reading = contextlib.ExitStack()
-        try:
-            reader = self._open(columns, reading)()
-        except BaseException:
-            _close(reading)
-            raise
+        with _closed_at_the_end(contextlib.ExitStack()) as opening:
+            reader = self._open(columns, opening)()
+            reading = opening.pop_all()
 
         def batches() -> Iterator[ReadTable]:
             import pyarrow as pa
 
-            with contextlib.ExitStack() as last:
-                last.callback(_close, reading)
+            with _closed_at_the_end(reading):
                 # An empty table first, because a column without rows has a type, too.
                 yield lambda: pa.Table.from_batches([], reader.schema)
                 with contextlib.suppress(DataError):
@@ -315,7 +309,11 @@ def _explained(call: Callable[[], T], explain: Callable[[Exception], DpsuError])
     raise failure
 
 
-def _close(reading: contextlib.ExitStack) -> None:
+@contextlib.contextmanager
+def _closed_at_the_end(reading: contextlib.ExitStack) -> Iterator[contextlib.ExitStack]:
     """Close everything and ignore errors: those of a broken connection may quote data."""
-    with contextlib.suppress(Exception):
-        reading.close()
+    try:
+        yield reading
+    finally:
+        with contextlib.suppress(Exception):
+            reading.close()

@@ -129,10 +129,7 @@ def _columns(given: Any) -> str | tuple[str, ...]:
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)):
         raise wrong("columns", f"is a {type(given).__name__}; give a list of names of columns")
-    for name in names:
-        check_names(needed=True, columns=name)
-    _refuse_twice("columns", names)
-    plain = tuple(str.__str__(name) for name in names)
+    plain = _plain("columns", names)
     return plain[0] if len(plain) == 1 else plain
 
 
@@ -166,16 +163,17 @@ def _chain(given: Any) -> tuple[str, ...]:
             "needs two columns or more in a chain, from the outermost level to the "
             f"innermost, such as {list(CHAIN)}",
         )
-    for name in given:
-        check_names(needed=True, levels=name)
-    _refuse_twice("levels", given)
-    return tuple(str.__str__(name) for name in given)
+    return _plain("levels", given)
 
 
-def _refuse_twice(what: str, names: Sequence[str]) -> None:
+def _plain(what: str, names: Sequence[Any]) -> tuple[str, ...]:
+    """Names of columns as plain text, none of them twice."""
+    for name in names:
+        check_names(needed=True, **{what: name})
     for name in names:
         if list(names).count(name) > 1:
             raise wrong(what, f"names {name!r} twice; once is enough")
+    return tuple(str.__str__(name) for name in names)
 
 
 def _types(given: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -295,7 +295,9 @@ class Plan:
     @property
     def threshold(self) -> float | None:
         """What weight plus noise must exceed; None for votes and rounds."""
-        return getattr(self.curve, "threshold", None) if isinstance(self.selection, OneShot) else None
+        return (
+            getattr(self.curve, "threshold", None) if isinstance(self.selection, OneShot) else None
+        )
 
     @property
     def needed(self) -> dict[float, float | None]:

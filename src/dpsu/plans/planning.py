@@ -22,8 +22,6 @@ from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, is_file
 
-DEFAULT_MECHANISM = Auto
-
 
 @suggests_keywords
 def plan(
@@ -136,7 +134,7 @@ def make_plan(
 def mechanism_of(given: str | Mechanism | None) -> Mechanism:
     """The mechanism that was typed: a name is the class with its defaults."""
     if given is None:
-        return DEFAULT_MECHANISM()
+        return Auto()
     if isinstance(given, Mechanism):
         return given
     if isinstance(given, type) and issubclass(given, Mechanism):

@@ -108,7 +108,10 @@ def forecast(
         raise ParameterError("there is no forecast for ngrams: made-up users have no texts")
     usual = getattr(options_of(type(plan.mechanism)).get("max_items"), "default", None)
     typed_size = getattr(plan.mechanism, "max_items", None) not in (None, usual)
-    others = _others(asked, mechanisms, typed_size)
+    size = asked.max_items if typed_size else None
+    listed: Sequence[str | Mechanism] = tried_mechanisms() if mechanisms is None else mechanisms
+    made = [as_mechanism(each, size) for each in listed]
+    others = [asked.mechanism, *(each for each in made if each.name != asked.name)]
     with steps(progress, "forecasting") as tell, when_compiling(lambda: tell(0, 0)):
         population = find_users(users, items_per_user, spread, zipf, vocabulary, profile, plan)
         shape, results, runs = Trial(asked, others, population).run(tell)
@@ -116,8 +119,8 @@ def forecast(
         plan, asked.at, users=shape.users, items_per_user=shape.items_per_user,
         typed_size=typed_size,
     )  # fmt: skip
-    made = Forecast(plan, shape, runs, *results, tuple(found))
-    return replace(made, findings=(*found, *advice(made, typed_size)))
+    yields = Forecast(plan, shape, runs, *results, tuple(found))
+    return replace(yields, findings=(*found, *advice(yields, typed_size)))
 
 
 def _without_public_data(plan: Plan) -> Plan:
@@ -132,16 +135,6 @@ def _without_public_data(plan: Plan) -> Plan:
     if isinstance(item, Items) and item.repeats is not None:
         item = replace(item, repeats=None)
     return Plan.derived(plan.privacy, kept, plan.user, item, counts=plan.counts, hints=plan.hints)
-
-
-def _others(
-    asked: Plan, mechanisms: Sequence[str | Mechanism] | None, typed_size: bool
-) -> list[Mechanism]:
-    """The mechanism of the plan first, and those to compare it with."""
-    size = asked.max_items if typed_size else None
-    listed: Sequence[str | Mechanism] = tried_mechanisms() if mechanisms is None else mechanisms
-    made = [as_mechanism(each, size) for each in listed]
-    return [asked.mechanism, *(each for each in made if each.name != asked.name)]
 
 
 def tried_mechanisms() -> list[str]:
@@ -167,7 +160,7 @@ def as_mechanism(given: Any, size: int | None) -> Mechanism:
 def sized(name: str, size: int | None) -> Mechanism:
     """A mechanism by its name, for sets of this size if it matters."""
     kind = MECHANISMS[one_of("mechanisms", name, tried_mechanisms())]
-    if "max_items" in options_of(kind):
-        size = kind.usual_items if size is None else size
-        return by_name(name) if size is None else by_name(name, max_items=size)
-    return by_name(name)
+    size = kind.usual_items if size is None else size
+    if size is None or "max_items" not in options_of(kind):
+        return by_name(name)
+    return by_name(name, max_items=size)

@@ -177,9 +177,7 @@ def find_users(
         raise ParameterError(
             "a forecast needs {users} and {items_per_user}, as somebody would know them who has "
             "not seen the data, or {profile}: a public corpus",
-            users=...,
-            items_per_user=...,
-            profile=...,
+            **dict.fromkeys(("users", "items_per_user", "profile"), ...),
         )
     size = number("items_per_user", items_per_user, 1.0, 100_000.0)
     unequal = number("spread", DEFAULT_SPREAD if spread is None else spread, 1.0, LARGEST_SPREAD)

@@ -137,10 +137,12 @@ def forecast_html(forecast: Forecast) -> str:
 
 
 def _expected(forecast: Forecast) -> list[str]:
-    planned = forecast.planned
+    planned, need = forecast.planned, ": no item is more likely to come out than not"
+    if planned.needs is not None:
+        need = f"; an item needs about {planned.needs:,} users"
     told = [
         f"Forecast for {forecast.profile}.",
-        f"{planned.mechanism} is expected to release {_in_words(planned)}.",
+        f"{planned.mechanism} is expected to release {about(planned)}{need}.",
         chosen(planned),
     ]
     return [line for line in told if line]
@@ -181,13 +183,6 @@ def caveats(forecast: Forecast) -> list[str]:
         f"in tests on data of other shapes, the range held in about {COVERED} cases.",
         "No confidential data was touched.",
     ]
-
-
-def _in_words(point: Point) -> str:
-    text = about(point)
-    if point.needs is None:
-        return f"{text}: no item is more likely to come out than not"
-    return f"{text}; an item needs about {point.needs:,} users"
 
 
 def _sweep_html(heading: str, points: Sequence[Point], by: str) -> list[Html]:
