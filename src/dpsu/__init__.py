@@ -134,9 +134,5 @@ def __getattr__(name: str) -> _typing.Any:
 
 def __dir__() -> list[str]:
     """What is public: modules of the package, which imports put here too, are not."""
-    return sorted([*__all__, *_SHOWN_BESIDE])
-
-
-_SHOWN_BESIDE = (
-    "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__", *_MODULES,
-)  # fmt: skip
+    beside = "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"
+    return sorted([*__all__, *beside, *_MODULES])

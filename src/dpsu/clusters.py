@@ -22,12 +22,9 @@ from dpsu.showing.progress import Stages, stages
 if TYPE_CHECKING:
     from dpsu.engines.cluster.running import ClusterData
 
-# Makes data of a frame, of `strict`, and of the number of partitions.
-Made = Callable[[Any, bool, "int | None"], "ClusterData"]
-
 
 def release_on(
-    made: Made,
+    made: Callable[[Any, bool, int | None], ClusterData],
     df: Any,
     given: Plan | None,
     *,
@@ -37,7 +34,10 @@ def release_on(
     ledger: Spending | None = None,
     **typed: Any,
 ) -> Release:
-    """Release a frame on its cluster, by the plan that was handed in or by what was typed."""
+    """Release a frame on its cluster, by the plan that was handed in or by what was typed.
+
+    `made` makes data of a frame, of `strict`, and of the number of partitions.
+    """
     from dpsu.engines.cluster.running import Cluster, checked_partitions
     from dpsu.inputs.also_public import refuse_same_object
 

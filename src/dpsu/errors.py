@@ -72,6 +72,11 @@ class ParameterError(DpsuError, ValueError):
         return partial(ParameterError, self.message, self.flags, **self.options), ()
 
 
+def wrong(name: str, what: str, value: object = ..., *, flags: Any = None) -> ParameterError:
+    """The error for one option: its name, with the value if that is given, and what is wrong."""
+    return ParameterError(f"{{{name}}} {what}", flags, **{name: value})
+
+
 def _in_python(name: str, value: object) -> str:
     return name if value is ... else f"{name}={shown(value)}"
 
@@ -129,7 +134,10 @@ def warn(message: str) -> None:
     """Warn the curator, at the line of their own code that called dpsu."""
     # Python 3.12 has `skip_file_prefixes` for this. How deep a call is depends on the front door.
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    # Contexts of ours are left by way of contextlib.
+    while frame.f_back is not None and re.match(
+        r"(dpsu|contextlib)(\.|$)", frame.f_globals.get("__name__", "")
+    ):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, DataWarning, stacklevel=level)
 
@@ -139,11 +147,6 @@ def warn_or_refuse(what: str, done: str, fix: str, strict: bool) -> None:
     if strict:
         raise DataError(f"{what}; {fix}")
     warn(f"{what}; {done}")
-
-
-def _is_ours(module: str) -> bool:
-    # Contexts of ours are left by way of contextlib.
-    return module.partition(".")[0] in ("dpsu", "contextlib")
 
 
 NO_MEMORY = "there is not enough memory for this; use a larger machine, or fewer rows"

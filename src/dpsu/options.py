@@ -16,22 +16,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dpsu.errors import ParameterError, shown
-
-__all__ = [
-    "Option",
-    "Typed",
-    "did_you_mean",
-    "flag",
-    "function",
-    "number",
-    "one_of",
-    "option",
-    "options_of",
-    "shown",
-    "suggests_keywords",
-    "whole_number",
-]
+from dpsu.errors import wrong
 
 # Strict, so that an option of a mechanism is not taken for a misspelled keyword of a release.
 KEYWORD_LIKENESS = 0.7
@@ -45,6 +30,8 @@ class Option:
 
     Attributes
     ----------
+    default : object
+        None means that something sensible is chosen; `usual` says what.
     kind : {int, float, str, bool, object}
         What is typed; anything goes for `object`, which its owner checks.
     help : str
@@ -55,8 +42,6 @@ class Option:
         The words that may be typed; empty where any may.
     name : str
         Its name on the command line, where it stands beside the options of other objects.
-    default : object
-        None means that something sensible is chosen; `usual` says what.
     usual : str
         The default in words.
     parse : callable or None
@@ -65,15 +50,15 @@ class Option:
         Whether its flag may be given more than once.
     """
 
+    default: Any
     kind: type
     help: str
-    low: float
-    high: float
-    choices: tuple[str, ...]
-    name: str
-    default: Any
-    usual: str
-    parse: Callable[[str], Any] | None
+    low: float = -math.inf
+    high: float = math.inf
+    choices: tuple[str, ...] = ()
+    name: str = ""
+    usual: str = ""
+    parse: Callable[[str], Any] | None = None
     several: bool = False
 
     @property
@@ -115,23 +100,9 @@ def _readable(bound: float) -> str:
     return f"{bound:,.0f}" if bound >= 1000 and bound.is_integer() else f"{bound:g}"
 
 
-def option(
-    default: Any,
-    kind: type,
-    help: str,
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    choices: Sequence[str] = (),
-    name: str = "",
-    usual: str = "",
-    parse: Callable[[str], Any] | None = None,
-    several: bool = False,
-) -> Any:
+def option(default: Any, kind: type, help: str, **facts: Any) -> Any:
     """A field of a dataclass that is an option; it must be typed if its default is MISSING."""
-    needed = default is MISSING
-    shown_default = None if needed else default
-    made = Option(kind, help, low, high, tuple(choices), name, shown_default, usual, parse, several)
+    made = Option(None if default is MISSING else default, kind, help, **facts)
     return field(default=default, metadata={"option": made})
 
 
@@ -193,17 +164,11 @@ def number(
     """Check that an option is a number within its bounds."""
     given = _float(value)
     if math.isnan(given):
-        raise ParameterError(
-            f"{{{name}}} is not a number; give one from {lowest:g} to {highest:g}",
-            flags,
-            **{name: value},
-        )
+        told = f"is not a number; give one from {lowest:g} to {highest:g}"
+        raise wrong(name, told, value, flags=flags)
     if not lowest <= given <= highest:
-        raise ParameterError(
-            f"{{{name}}} is out of range; it must lie between {lowest:g} and {highest:g}",
-            flags,
-            **{name: value},
-        )
+        told = f"is out of range; it must lie between {lowest:g} and {highest:g}"
+        raise wrong(name, told, value, flags=flags)
     # Minus zero is zero, and is not to be spelled otherwise.
     return given + 0.0
 
@@ -223,17 +188,11 @@ def whole_number(
 ) -> int:
     """Check that an option is a whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ParameterError(
-            f"{{{name}}} is not a whole number; give one from {lowest} to {highest}",
-            flags,
-            **{name: value},
-        )
+        told = f"is not a whole number; give one from {lowest} to {highest}"
+        raise wrong(name, told, value, flags=flags)
     if not lowest <= int(value) <= highest:
-        raise ParameterError(
-            f"{{{name}}} is out of range; it must lie between {lowest} and {highest}",
-            flags,
-            **{name: value},
-        )
+        told = f"is out of range; it must lie between {lowest} and {highest}"
+        raise wrong(name, told, value, flags=flags)
     return int(value)
 
 
@@ -241,9 +200,7 @@ def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = N
     """Check that an option is one of several words."""
     if not isinstance(value, str) or value not in choices:
         near = did_you_mean(value, choices)
-        raise ParameterError(
-            f"{{{name}}} is not one of {', '.join(choices)}{near}", flags, **{name: value}
-        )
+        raise wrong(name, f"is not one of {', '.join(choices)}{near}", value, flags=flags)
     # The word itself: a member of an enumeration equals it, and prints as something else.
     return choices[list(choices).index(value)]
 
@@ -258,7 +215,7 @@ def did_you_mean(typed: object, known: Iterable[str], likeness: float = 0.6) -> 
 def flag(name: str, value: object, *, flags: Flags = None) -> bool:
     """Check that an option is True or False; what merely counts as true may be a mistake."""
     if not isinstance(value, bool):
-        raise ParameterError(f"{{{name}}} is neither True nor False", flags, **{name: value})
+        raise wrong(name, "is neither True nor False", value, flags=flags)
     return value
 
 
@@ -267,5 +224,5 @@ def function(name: str, value: Callable[..., None] | None) -> Callable[..., None
     if value is None:
         return lambda *_: None
     if not callable(value):
-        raise ParameterError(f"{{{name}}} is neither a function nor True or False", **{name: value})
+        raise wrong(name, "is neither a function nor True or False", value)
     return value

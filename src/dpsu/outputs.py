@@ -7,15 +7,18 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from dpsu.errors import ParameterError
-from dpsu.runtime.writing import Write, check_writable, text_writer, write_whole
+from dpsu.errors import wrong
+from dpsu.runtime.writing import Write, text_writer
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from dpsu.codebooks import Domains
     from dpsu.results import Release
+
+    Table: TypeAlias = Release | Domains
 
 SUFFIXES = (".txt", ".csv", ".parquet", ".json")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
@@ -23,27 +26,10 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r"})
 _FORMULA = re.compile("[=+\\-@\t\r\n'\uff1d\uff0b\uff0d\uff20]")
 
 
-def write_release(release: Release, path: Path, *, csv_safe: bool = False) -> None:
-    """Write the items in the format that the suffix names."""
-    check_writable(path, SUFFIXES)
-    write_whole(path, items_writer(release, path, csv_safe=csv_safe))
-
-
-class Table(Protocol):
-    """What can be written as a table."""
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What is kept beside the columns."""
-
-    def to_arrow(self) -> pyarrow.Table:
-        """The table itself."""
-
-
 def items_writer(release: Table, path: Path, *, csv_safe: bool = False) -> Write:
     """A function that writes the items in the format of the suffix; without one, as lines."""
     if csv_safe and path.suffix != ".csv":
-        raise ParameterError("{csv_safe} is for output whose name ends in .csv", csv_safe=...)
+        raise wrong("csv_safe", "is for output whose name ends in .csv")
     if path.suffix == ".parquet":
         import pyarrow.parquet
 
@@ -71,12 +57,14 @@ def lines(release: Table) -> list[str]:
     columns = [written(column) for column in release.to_arrow().columns]
     if len(columns) == 1:
         return [str(item).translate(_ESCAPES) for item in columns[0]]
-    return ["\t".join(_line_cell(cell) for cell in row) for row in zip(*columns, strict=True)]
-
-
-def _line_cell(cell: Any) -> str:
-    """A cell of several; of values of many columns, most are missing."""
-    return "" if cell is None else str(cell).translate(_ESCAPES).replace("\t", "\\t")
+    # Of values of many columns, most cells are missing.
+    return [
+        "\t".join(
+            "" if cell is None else str(cell).translate(_ESCAPES).replace("\t", "\\t")
+            for cell in row
+        )
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def written(column: pyarrow.ChunkedArray, *, json: bool = False) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsu.errors import ParameterError, warn
+from dpsu.errors import ParameterError, warn, wrong
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -158,12 +158,13 @@ def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **ty
     if plan is not None:
         return _given(plan, typed, prior=prior, public_items=public_items, item=item)
     if prior is not None:
-        raise ParameterError(
-            "{prior} is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)", prior=...
-        )
+        raise wrong("prior", "is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)")
+    for name in ("epsilon", "delta"):
+        if typed[name] is None:
+            raise wrong(name, "is missing; give epsilon and delta, or a plan")
     user, counts = typed["user"], typed["counts"]
     return make_plan(
-        _guarantee(typed["epsilon"], typed["delta"]),
+        Privacy(typed["epsilon"], typed["delta"]),
         mechanism_of(typed["mechanism"]),
         users_of(DEFAULT_USER if user is None else user),
         items_of(DEFAULT_ITEM if item is None else item),
@@ -171,17 +172,6 @@ def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **ty
         public_items=public_items,
         insecure_seed=typed["insecure_seed"],
     )
-
-
-def _guarantee(epsilon: float | None, delta: float | None) -> Privacy:
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if value is None:
-            raise ParameterError(
-                f"{{{name}}} is missing; give epsilon and delta, or a plan", **{name: ...}
-            )
-    assert epsilon is not None
-    assert delta is not None
-    return Privacy(epsilon, delta)
 
 
 def _given(plan: Plan, typed: dict[str, Any], *, prior: Any, public_items: Any, item: Any) -> Plan:

@@ -202,11 +202,13 @@ class Release:
         a carriage return for formulas. `csv_safe` puts ``'`` before such cells, and before cells
         that begin with ``'``, so that one quote can be taken away again. This changes the items.
         """
-        from dpsu.outputs import write_release
+        from dpsu.outputs import SUFFIXES, items_writer
+        from dpsu.runtime.writing import check_writable, write_whole
 
         if not isinstance(path, (str, os.PathLike)):
             raise ParameterError(f"path must be the name of a file, not a {type(path).__name__}")
-        write_release(self, Path(path), csv_safe=csv_safe)
+        check_writable(Path(path), SUFFIXES)
+        write_whole(Path(path), items_writer(self, Path(path), csv_safe=csv_safe))
 
     def report(self) -> str:
         """The release in words: mechanism, guarantee, what an item needed. Safe to publish."""

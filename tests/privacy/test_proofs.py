@@ -61,7 +61,6 @@ NOT_PROVED = {
     # refused.
     "dpsu.plans.mechanisms.base.Mechanism.__init_subclass__",
     "dpsu.plans.mechanisms.base.Mechanism.to_dict",
-    "dpsu.plans.mechanisms.base._place",  # where a class stands
     "dpsu.plans.mechanisms.base.by_name",
     "dpsu.plans.mechanisms.base.no_such_option",
     "dpsu.plans.mechanisms.base.none_was_named",

@@ -39,13 +39,14 @@ once_option = click.option(
 
 def spending_of(ledger: str | None, dataset: str | None, budget: str | None) -> Spending:
     """What the options mean; the command calls `done` when its output is in place."""
-    if ledger is None and (dataset is not None or budget is not None):
-        raise click.UsageError("--dataset and --budget go with --ledger")
-    if ledger is not None and dataset is None:
-        raise click.UsageError("--ledger needs --dataset: the name under which releases add up")
-    parsed = None if budget is None else parse_budget("--budget", budget)
     made = None
-    if ledger is not None and dataset is not None:
+    if ledger is None:
+        if dataset is not None or budget is not None:
+            raise click.UsageError("--dataset and --budget go with --ledger")
+    elif dataset is None:
+        raise click.UsageError("--ledger needs --dataset: the name under which releases add up")
+    else:
+        parsed = None if budget is None else parse_budget("--budget", budget)
         # Most releases are recorded nowhere, and need not load what keeps records.
         from dpsu.ledger.ledger import Ledger
 

@@ -71,7 +71,7 @@ def compare_command(
             raise click.UsageError(f"Missing option '--{name}'.")
     typed = take(options, [flag.name for flag in flags_of(Users, Items, Tokens)])
     columns: dict[str, Any] = {"user": users_of(typed), "item": items_of(typed)}
-    tried = _mechanisms(mechanisms, None if max_items is None else _sizes(max_items))
+    tried = _mechanisms(mechanisms, max_items)
     with told_warnings() as caught, shown_steps("comparing", quiet) as progress:
         found = dpsu.compare(data, mechanisms=tried, progress=progress, **columns, **options)
     with ExitStack() as stack:
@@ -90,22 +90,18 @@ def compare_command(
             to_stderr(f"warning: {warning.message}")
 
 
-def _mechanisms(typed: str | None, sizes: list[int] | None) -> list[Any] | None:
+def _mechanisms(typed: str | None, max_items: str | None) -> list[Any] | None:
     """What was named, or all of them; each for every size."""
     names = None if typed is None else [name.strip() for name in typed.split(",")]
-    if sizes is None:
+    if max_items is None:
         return names
-    if names is None:
-        names = tried_mechanisms()
+    try:
+        sizes = [int(part) for part in max_items.split(",")]
+    except ValueError:
+        raise click.UsageError(
+            f"--max-items {max_items!r} is not a list of whole numbers such as 30,100"
+        ) from None
+    names = tried_mechanisms() if names is None else names
     for name in names:
         one_of("mechanisms", name, tried_mechanisms())
     return [dpsu.mechanism(name, max_items=size) for name in names for size in sizes]
-
-
-def _sizes(typed: str) -> list[int]:
-    try:
-        return [int(part) for part in typed.split(",")]
-    except ValueError:
-        raise click.UsageError(
-            f"--max-items {typed!r} is not a list of whole numbers such as 30,100"
-        ) from None

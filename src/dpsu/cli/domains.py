@@ -11,7 +11,6 @@ import dpsu
 from dpsu.cli.charges import ledger_options, once_option
 from dpsu.cli.cluster import engine_options
 from dpsu.cli.options import (
-    Flags,
     added,
     counts_options,
     flags_of,
@@ -28,7 +27,6 @@ from dpsu.cli.sources import source_options
 from dpsu.cli.streams import a_terminal
 from dpsu.cli.values import planned_values, values_options
 from dpsu.codebook_forms import SUFFIXES, writer
-from dpsu.codebooks import refuse_other_items
 from dpsu.inputs.columns import Users
 from dpsu.showing.characters import harmless
 
@@ -70,11 +68,4 @@ def domains_command(
     Values go to standard output as JSON, from each column to its values. FILE as for `dpsu
     release`: parquet, csv, tsv, jsonl; - is stdin. Missing cells are no values.
     """
-    release_typed(files, engine, plan_file, once, options, [], _planned, BY_COLUMN)
-
-
-def _planned(options: Flags, file: Path | None, *, quiet: bool) -> dict[str, Any]:
-    made = planned_values(options, file, quiet=quiet)
-    if "plan" in made:
-        refuse_other_items(made["plan"])
-    return made
+    release_typed(files, engine, plan_file, once, options, [], planned_values, BY_COLUMN)

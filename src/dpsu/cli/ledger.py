@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dpsu.ledger.accounting import Balance
-    from dpsu.ledger.records import Account, Book, RecordedRelease
+    from dpsu.ledger.records import Account, Book
 
 HEAD = ("entry", "started (UTC)", "run", "mechanism", "epsilon", "delta", "Gaussian", "state")
 
@@ -112,14 +112,10 @@ def _show(account: Account, console: Console) -> None:
             f"{price.epsilon:g}",
             delta_text(price.delta),
             "no" if entry.cost.shift is None else "yes",
-            Text(_state(entry)),
+            Text(entry.state if entry.reason is None else f"{entry.state} ({entry.reason})"),
         )
     console.print(table)
     console.print(Text(str(account)))
-
-
-def _state(entry: RecordedRelease) -> str:
-    return entry.state if entry.reason is None else f"{entry.state} ({entry.reason})"
 
 
 def _head(book: Book, expected: str | None) -> str:

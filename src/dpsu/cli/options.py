@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from dpsu.cli.streams import to_stderr
-from dpsu.errors import ParameterError, spelled_in_the_shell
+from dpsu.errors import ParameterError, spelled_in_the_shell, wrong
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.formats import FORMATS, TABLE
 from dpsu.inputs.tokens import Tokens
@@ -227,7 +227,11 @@ def planned(flags: Flags, file: Path | None = None, *, quiet: bool = False) -> d
     """
     typed = take(flags, plan_names())
     if file is not None:
-        return {"plan": _plan_in(file, typed)}
+        for name in typed:
+            if name not in BESIDE_A_PLAN:
+                flag = spelled_in_the_shell(name)
+                raise click.UsageError(f"--plan decides {flag}; drop one of them")
+        return {"plan": with_public_data(Plan.read(file), **typed)}
     for name in ("epsilon", "delta"):
         if name not in typed:
             raise click.UsageError(f"Missing option '--{name}'.")
@@ -240,13 +244,6 @@ def planned(flags: Flags, file: Path | None = None, *, quiet: bool = False) -> d
     if told is not None and not quiet:
         to_stderr(told)
     return beside | made | {"mechanism": mechanism}
-
-
-def _plan_in(file: Path, typed: Flags) -> Plan:
-    for name in typed:
-        if name not in BESIDE_A_PLAN:
-            raise click.UsageError(f"--plan decides {spelled_in_the_shell(name)}; drop one of them")
-    return with_public_data(Plan.read(file), **typed)
 
 
 def _build(kind: type, typed: Flags) -> dict[str, Any]:
@@ -272,9 +269,8 @@ def items_of(typed: Flags) -> Items | Tokens:
     if "text" in typed:
         for name in ("item_type", "repeats"):
             if name in typed:
-                raise ParameterError(
-                    f"{{{name}}} is not for texts: their tokens are text, and are counted; drop it",
-                    **{name: ...},
+                raise wrong(
+                    name, "is not for texts: their tokens are text, and are counted; drop it"
                 )
         return Tokens(**_build(Tokens, typed))
     for name in ("tokenizer", "ngrams"):
@@ -291,9 +287,7 @@ def _counts(typed: Flags) -> bool | Counts:
     if given and not wanted:
         raise ParameterError(
             "{counts_share} and {counts_items} do nothing without {counts}",
-            counts_share=...,
-            counts_items=...,
-            counts=...,
+            **dict.fromkeys(("counts_share", "counts_items", "counts"), ...),
         )
     return Counts(**given) if given else bool(wanted)
 

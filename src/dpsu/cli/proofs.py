@@ -39,7 +39,11 @@ def proof_pages() -> dict[str, ProofPage]:
     index = _body(folder / f"{INDEX}.md")
     abouts = {row["name"]: row["about"] for row in _ROW.finditer(index)}
     abouts[INDEX] = "Says which theorem covers which mechanism, calibration and option."
-    return {name: _page(folder / f"{name}.md", about) for name, about in abouts.items()}
+    pages = {}
+    for name, about in abouts.items():
+        text = _body(folder / f"{name}.md")
+        pages[name] = ProofPage(name, text.partition("\n")[0].removeprefix("# "), about, text)
+    return pages
 
 
 def proof_page(name: str) -> ProofPage:
@@ -49,11 +53,6 @@ def proof_page(name: str) -> ProofPage:
         near = did_you_mean(name, pages)
         raise ParameterError(f"there is no proof {name!r}; `dpsu proofs` lists them{near}")
     return pages[name]
-
-
-def _page(path: Path, about: str) -> ProofPage:
-    text = _body(path)
-    return ProofPage(path.stem, text.partition("\n")[0].removeprefix("# "), about, text)
 
 
 def _body(path: Path) -> str:

@@ -36,7 +36,11 @@ def planned_values(flags: Flags, file: Path | None, *, quiet: bool = False) -> d
     if file is not None:
         for name in typed:
             raise click.UsageError(f"--plan decides --{name}; drop one of them")
-        return planned(flags, file)
+        from dpsu.codebooks import refuse_other_items
+
+        made = planned(flags, file)
+        refuse_other_items(made["plan"])
+        return made
     if "columns" not in typed and "levels" not in typed:
         raise click.UsageError("Missing option '--columns' (or '--levels').")
     for flag in flags_of(Items, Tokens):

@@ -87,7 +87,8 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(one):
         return pa.timestamp(_finer(one, other), one.tz if one.tz == other.tz else "UTC")
     if pa.types.is_time(one):
-        return _time(_finer(one, other))
+        unit = _finer(one, other)
+        return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
     if pa.types.is_decimal(one):
         scale = max(one.scale, other.scale)
         digits = scale + max(each.precision - each.scale for each in (one, other))
@@ -183,10 +184,6 @@ def parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 def _finer(one: pa.DataType, other: pa.DataType) -> str:
     units: tuple[str, str] = (one.unit, other.unit)
     return max(units, key=UNITS.index)
-
-
-def _time(unit: str) -> pa.DataType:
-    return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
 
 
 def _decimal(digits: int, scale: int) -> pa.DataType:

@@ -294,13 +294,13 @@ def in_order(values: pa.Array, counts: pa.Array | None) -> tuple[pa.Array, pa.Ar
     """Values in ascending order, column by column, and their counts in the same order."""
     columns = values.flatten() if pa.types.is_struct(values.type) else [values]
     keys = [str(place) for place in range(len(columns))]
-    table = pa.table([_sortable(column) for column in columns], names=keys)
+    sortable = [
+        column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+        for column in columns
+    ]
+    table = pa.table(sortable, names=keys)
     order = pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
     return values.take(order), None if counts is None else counts.take(order)
-
-
-def _sortable(column: pa.Array) -> pa.Array:
-    return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
 
 
 class Keys:

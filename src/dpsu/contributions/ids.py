@@ -81,6 +81,11 @@ def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:
     return np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))[array.offset :]
 
 
+def decoded(array: pa.Array) -> pa.Array:
+    """Cells that are not dictionary-encoded."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
 def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Bytes and offsets of a ``large_string`` array."""
     _, offsets, data = text.buffers()

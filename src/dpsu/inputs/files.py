@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from dpsu.contributions.id_columns import Column, Lose
-from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.errors import DataError, ParameterError, shown, without_values
 from dpsu.inputs import delimited
 from dpsu.inputs.columns import pick
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
 from dpsu.inputs.keyed import check_types
-from dpsu.options import shown
 
 # A row group of more rows, or bytes, is read batch by batch: by one core, but in little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError
+from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, wrong
 from dpsu.inputs.columns import pick
 from dpsu.runtime.extras import load
 
@@ -90,11 +90,9 @@ class Query:
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source.startswith((DUCKDB, *POSTGRES)):
             # Whatever it is, it may contain a password.
-            raise ParameterError(
-                "{source} must be duckdb:FILE or postgresql://user@host/database", source=...
-            )
+            raise wrong("source", "must be duckdb:FILE or postgresql://user@host/database")
         if not isinstance(self.query, str) or not self.query.strip():
-            raise ParameterError("{query} is empty; give one SELECT", query=...)
+            raise wrong("query", "is empty; give one SELECT")
 
     def __repr__(self) -> str:
         return f"Query({self.shown!r}, {self.query!r})"
@@ -127,9 +125,7 @@ class Query:
     def _check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse what the schema of the result says is wrong; none of its rows is read."""
         self._refuse_early()
-        with contextlib.ExitStack() as last:
-            reading = contextlib.ExitStack()
-            last.callback(_close, reading)
+        with _closed_at_the_end(contextlib.ExitStack()) as reading:
             self._open(columns, reading)
 
     def _open(self, columns: Sequence[Column], reading: contextlib.ExitStack) -> Callable[[], Any]:
@@ -146,18 +142,14 @@ class Query:
         from dpsu.inputs.delimited import tables_of
 
         self._refuse_early()
-        reading = contextlib.ExitStack()
-        try:
-            reader = self._open(columns, reading)()
-        except BaseException:
-            _close(reading)
-            raise
+        with _closed_at_the_end(contextlib.ExitStack()) as opening:
+            reader = self._open(columns, opening)()
+            reading = opening.pop_all()
 
         def batches() -> Iterator[ReadTable]:
             import pyarrow as pa
 
-            with contextlib.ExitStack() as last:
-                last.callback(_close, reading)
+            with _closed_at_the_end(reading):
                 # An empty table first, because a column without rows has a type, too.
                 yield lambda: pa.Table.from_batches([], reader.schema)
                 with contextlib.suppress(DataError):
@@ -206,7 +198,7 @@ def _open_duckdb(
         lambda error: _query_error(str(error).splitlines()[0]),
     )
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise ParameterError("{query} must be one SELECT", query=...)
+        raise wrong("query", "must be one SELECT")
 
     def explain(error: Exception) -> DpsuError:
         if isinstance(error, duckdb.OutOfMemoryException):
@@ -317,7 +309,11 @@ def _explained(call: Callable[[], T], explain: Callable[[Exception], DpsuError])
     raise failure
 
 
-def _close(reading: contextlib.ExitStack) -> None:
+@contextlib.contextmanager
+def _closed_at_the_end(reading: contextlib.ExitStack) -> Iterator[contextlib.ExitStack]:
     """Close everything and ignore errors: those of a broken connection may quote data."""
-    with contextlib.suppress(Exception):
-        reading.close()
+    try:
+        yield reading
+    finally:
+        with contextlib.suppress(Exception):
+            reading.close()

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from dpsu.contributions.id_types import ID_TYPES
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 from dpsu.inputs.columns import Items, MissingColumnError, check_names, names_of, reworded
 from dpsu.options import did_you_mean, option
 
@@ -128,13 +128,8 @@ def naming_columns(item: object) -> AbstractContextManager[None]:
 def _columns(given: Any) -> str | tuple[str, ...]:
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)):
-        raise ParameterError(
-            f"{{columns}} is a {type(given).__name__}; give a list of names of columns", columns=...
-        )
-    for name in names:
-        check_names(needed=True, columns=name)
-    _refuse_twice("columns", names)
-    plain = tuple(str.__str__(name) for name in names)
+        raise wrong("columns", f"is a {type(given).__name__}; give a list of names of columns")
+    plain = _plain("columns", names)
     return plain[0] if len(plain) == 1 else plain
 
 
@@ -163,21 +158,22 @@ def _chains(given: Any) -> Chains:
 
 def _chain(given: Any) -> tuple[str, ...]:
     if not isinstance(given, (list, tuple)) or len(given) < 2:
-        raise ParameterError(
-            "{levels} needs two columns or more in a chain, from the outermost level to the "
+        raise wrong(
+            "levels",
+            "needs two columns or more in a chain, from the outermost level to the "
             f"innermost, such as {list(CHAIN)}",
-            levels=...,
         )
-    for name in given:
-        check_names(needed=True, levels=name)
-    _refuse_twice("levels", given)
-    return tuple(str.__str__(name) for name in given)
+    return _plain("levels", given)
 
 
-def _refuse_twice(what: str, names: Sequence[str]) -> None:
+def _plain(what: str, names: Sequence[Any]) -> tuple[str, ...]:
+    """Names of columns as plain text, none of them twice."""
+    for name in names:
+        check_names(needed=True, **{what: name})
     for name in names:
         if list(names).count(name) > 1:
-            raise ParameterError(f"{{{what}}} names {name!r} twice; once is enough", **{what: ...})
+            raise wrong(what, f"names {name!r} twice; once is enough")
+    return tuple(str.__str__(name) for name in names)
 
 
 def _types(given: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -196,11 +192,7 @@ def _types(given: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     for name, type_ in found.items():
         if name not in names:
             near = did_you_mean(name, names)
-            raise ParameterError(
-                f"{{types}} has {name!r}, which is not among the columns{near}", types=...
-            )
+            raise wrong("types", f"has {name!r}, which is not among the columns{near}")
         if type_ not in ID_TYPES:
-            raise ParameterError(
-                f"{{types}} of {name!r} is not one of {', '.join(ID_TYPES)}", types=...
-            )
+            raise wrong("types", f"of {name!r} is not one of {', '.join(ID_TYPES)}")
     return tuple((name, found[name]) for name in names if name in found)

@@ -75,17 +75,21 @@ def findings(
     `replan` makes the same plan at another epsilon; `typed_size` says that `max_items` was typed
     and is not a default.
     """
-    found = [*_too_few(plan, replan, users), *_large_delta(plan.privacy, users)]
-    most = plan.max_items
-    if typed_size and most is not None and most > FAR_ABOVE * items_per_user:
-        found.append(
-            Finding(
-                False,
-                f"a limit of {most:,} items per user is far above the {items_per_user:g} items "
-                "that users hold on average, and thresholds rise with it; try a limit of "
-                f"{math.ceil(3 * items_per_user):,}",
-            )
+    found, delta, most = _too_few(plan, replan, users), plan.privacy.delta, plan.max_items
+    if delta * users >= 1.0:
+        message = (
+            f"delta={delta:g} is not below 1/users = {1 / users:.2g}: publishing all rows of one "
+            f"user would keep that guarantee. Choose delta far below, such as "
+            f"{SAFE_PART / users:.0e}"
         )
+        found.append(Finding(False, message, warns=True))
+    if typed_size and most is not None and most > FAR_ABOVE * items_per_user:
+        message = (
+            f"a limit of {most:,} items per user is far above the {items_per_user:g} items that "
+            "users hold on average, and thresholds rise with it; try a limit of "
+            f"{math.ceil(3 * items_per_user):,}"
+        )
+        found.append(Finding(False, message))
     return found
 
 
@@ -146,14 +150,3 @@ def smallest_epsilon(low: float, enough: Callable[[float], bool]) -> float | Non
         low, high = (low, middle) if enough(middle) else (middle, high)
     digit = 10.0 ** (math.floor(math.log10(high)) - 1)
     return min(LARGEST_EPSILON, round(math.ceil(high / digit) * digit, 8))
-
-
-def _large_delta(privacy: Privacy, users: int) -> list[Finding]:
-    if privacy.delta * users < 1.0:
-        return []
-    message = (
-        f"delta={privacy.delta:g} is not below 1/users = {1 / users:.2g}: publishing all rows of "
-        f"one user would keep that guarantee. Choose delta far below, such as "
-        f"{SAFE_PART / users:.0e}"
-    )
-    return [Finding(False, message, warns=True)]

@@ -272,10 +272,6 @@ class Plan:
         return None if isinstance(self.selection, (OneShot, Choice)) else self.selection
 
     @property
-    def _at_once(self) -> bool:
-        return isinstance(self.selection, OneShot)
-
-    @property
     def _one_shot(self) -> OneShot:
         if not isinstance(self.selection, OneShot):
             raise AttributeError(f"{self.name} has no one policy and curve")
@@ -294,12 +290,14 @@ class Plan:
     @property
     def noise_scale(self) -> float | None:
         """Scale of the Laplace noise or deviation of the Gaussian; None for votes and rounds."""
-        return getattr(self.curve, "scale", None) if self._at_once else None
+        return getattr(self.curve, "scale", None) if isinstance(self.selection, OneShot) else None
 
     @property
     def threshold(self) -> float | None:
         """What weight plus noise must exceed; None for votes and rounds."""
-        return getattr(self.curve, "threshold", None) if self._at_once else None
+        return (
+            getattr(self.curve, "threshold", None) if isinstance(self.selection, OneShot) else None
+        )
 
     @property
     def needed(self) -> dict[float, float | None]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.inputs.values import Values
@@ -21,8 +21,6 @@ from dpsu.plans.plan import Plan, checked_seed
 from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, is_file
-
-DEFAULT_MECHANISM = Auto
 
 
 @suggests_keywords
@@ -136,7 +134,7 @@ def make_plan(
 def mechanism_of(given: str | Mechanism | None) -> Mechanism:
     """The mechanism that was typed: a name is the class with its defaults."""
     if given is None:
-        return DEFAULT_MECHANISM()
+        return Auto()
     if isinstance(given, Mechanism):
         return given
     if isinstance(given, type) and issubclass(given, Mechanism):
@@ -203,10 +201,7 @@ def with_public_data(
     """
     plan = _with_tokenizer(plan, item)
     if _tokenizer_file(plan.item) != plan.tokenizer_file:
-        raise ParameterError(
-            "{tokenizer} is another file than the plan was made with",
-            tokenizer=plan.item.tokenizer,
-        )
+        raise wrong("tokenizer", "is another file than the plan was made with", plan.item.tokenizer)
     given = _read(prior, public_items, _item_columns(plan.item))
     held = plan.knowledge
     for name, wanted in (("prior", plan.prior), ("public_items", plan.public_items)):
@@ -215,9 +210,7 @@ def with_public_data(
             raise ParameterError(f"the plan holds another {{{name}}} than it says", **{name: ...})
         if new is not None and _digest(new) != wanted:
             what = "another one" if wanted is not None else "none"
-            raise ParameterError(
-                f"{{{name}}} is not what the plan was made with, which is {what}", **{name: ...}
-            )
+            raise wrong(name, f"is not what the plan was made with, which is {what}")
         if wanted is not None and new is None and old is None:
             raise ParameterError(
                 f"the plan was made with {{{name}}}, which a file does not hold; give it again",

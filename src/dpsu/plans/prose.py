@@ -138,17 +138,15 @@ def _facts(plan: Plan, called: str = "plan") -> list[tuple[str, str]]:
         facts.append(("at least", f"{plan.min_users:,} users: {text}"))
     if plan.noisy_counts is not None:
         c = plan.noisy_counts
-        facts.append(
-            (
-                "counts",
-                f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; standard error "
-                f"{c.standard_error:.4g}, so that below {2.0 * c.standard_error:,.0f} users a "
-                f"count is mostly noise, perhaps below 0, and {100.0 * c.standard_error:,.0f} "
-                f"users are counted to 1 %; too low where users hold more than {c.max_items:,} "
-                f"released items, by half where they hold {4 * c.max_items:,}; where they hold "
-                "few, fewer items that count in full (counts_items) make less noise",
-            )
+        told = (
+            f"paid with epsilon {c.epsilon:g} and delta {c.delta:.3g}; standard error "
+            f"{c.standard_error:.4g}, so that below {2.0 * c.standard_error:,.0f} users a "
+            f"count is mostly noise, perhaps below 0, and {100.0 * c.standard_error:,.0f} "
+            f"users are counted to 1 %; too low where users hold more than {c.max_items:,} "
+            f"released items, by half where they hold {4 * c.max_items:,}; where they hold "
+            "few, fewer items that count in full (counts_items) make less noise"
         )
+        facts.append(("counts", told))
     if plan.public_items is not None:
         facts.append(("public items", f"{plan.public_items.entries:,}, released in any case"))
     return facts

@@ -114,10 +114,9 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _no_json(text: Any) -> str:
-    named = isinstance(text, os.PathLike)
-    if isinstance(text, str) and not re.search(r"[\n{]", text) and text.endswith(".json"):
-        named = True
-    if named:
+    if isinstance(text, os.PathLike) or (
+        isinstance(text, str) and not re.search(r"[\n{]", text) and text.endswith(".json")
+    ):
         return "this is the name of a file, not a plan; dpsu.Plan.read(path) reads the file"
     return "this is not a plan: it is not JSON"
 
@@ -141,9 +140,7 @@ def refuse_other_values(values: Any) -> None:
 def facts_of(values: dict[str, Any]) -> dict[str, Any]:
     """The parts of a plan, none missing and none unknown."""
     refuse_other_values(values)
-    for name in sorted((DECIDED | DERIVED) ^ set(values)):
-        what = "no" if name in DECIDED | DERIVED else "an unknown"
-        raise ParameterError(f"this is not a plan as dpsu writes it: it has {what} {name[:40]!r}")
+    _refuse_other_parts(values, DECIDED | DERIVED, "it")
     if not isinstance(values["version"], str) or not VERSION.fullmatch(values["version"]):
         raise ParameterError("this is not a plan as dpsu writes it: its version is none")
     return values
@@ -151,13 +148,13 @@ def facts_of(values: dict[str, Any]) -> dict[str, Any]:
 
 def build(kind: type[T], values: Any) -> T:
     """An object of plain values, refused if they are not the fields of its class."""
-    _refuse_other_parts(values, _names(kind), kind.__name__)
+    _refuse_other_parts(values, _names(kind), f"its {kind.__name__}")
     return kind(**values)
 
 
 def _refuse_other_parts(values: Any, names: set[str], owner: str) -> None:
     """Refuse an object that lacks a part, or has one that is unknown; says which."""
-    begun = f"this is not a plan as dpsu writes it: its {owner} "
+    begun = f"this is not a plan as dpsu writes it: {owner} "
     if not isinstance(values, dict):
         raise ParameterError(f"{begun}has no parts")
     for name in sorted(names ^ set(values)):
@@ -173,21 +170,21 @@ def mechanism_from_dict(values: Any, knowledge: type[Any]) -> Mechanism:
     """The mechanism that `Mechanism.to_dict` described; public data by their digest."""
     if not isinstance(values, dict) or "name" not in values:
         raise ParameterError("this is not a plan as dpsu writes it: its mechanism has no name")
-    options = {name: _in_python(value) for name, value in values.items() if name != "name"}
+    options = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if name != "name"
+    }
     if options.get("prior") is not None:
         options["prior"] = build(knowledge, options["prior"])
     made = by_name(values["name"], **options)
-    _refuse_other_parts(options, _names(type(made)), made.name)
+    _refuse_other_parts(options, _names(type(made)), f"its {made.name}")
     return made
-
-
-def _in_python(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def privacy_from_dict(values: Any) -> Privacy:
     """Epsilon and delta; for how many ids of a person, the users say."""
-    _refuse_other_parts(values, {"epsilon", "delta"}, "Privacy")
+    _refuse_other_parts(values, {"epsilon", "delta"}, "its Privacy")
     return Privacy(**values)
 
 
@@ -240,7 +237,7 @@ def items_from_dict(values: Any) -> Items | Tokens:
             tokens.column, tokens.tokenizer, tokens.ngrams, DEFAULT_ITEM if default else tokens.name
         )
     if isinstance(values, dict) and "levels" in values:
-        _refuse_other_parts(values, set(options_of(Values)), Values.__name__)
+        _refuse_other_parts(values, set(options_of(Values)), f"its {Values.__name__}")
         return Values(**values)
     item = build(Items, values)
     return item if item.columns != DEFAULT_ITEM else Items(DEFAULT_ITEM, item.type, item.repeats)

@@ -147,7 +147,8 @@ class State:
     def period(self, number: int) -> Period:
         """What is known of a period that was begun."""
         if self._file(number, ITEMS).exists():
-            return Period(number, DONE, self._run(number), self._size(number))
+            items = kept(self._file(number, ITEMS)).items
+            return Period(number, DONE, self._run(number), len(items))
         running = claimed_by_somebody(self._file(number, BEGUN))
         return Period(number, RUNNING if running else UNFINISHED, self._run(number), None)
 
@@ -179,9 +180,6 @@ class State:
 
     def _file(self, number: int, kind: str) -> Path:
         return self.path / f"{number:04d}-{kind}"
-
-    def _size(self, number: int) -> int:
-        return len(kept(self._file(number, ITEMS)).items)
 
     def _noted(self, number: int) -> dict[str, Any]:
         """What was noted when a period began; the file alone says that it is spent."""

@@ -7,10 +7,11 @@ how much there is; forecasts, comparisons and audits tell how many steps of how 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from dpsu.options import function
 from dpsu.showing.markup import Html, escaped
@@ -22,15 +23,6 @@ COMPILING = "compiling for this machine, once for each mechanism; it takes up to
 SECONDS_BETWEEN_UPDATES = 0.2
 # What writing to a stream that is gone raises; rich makes an exit of a broken pipe.
 _GONE = (OSError, ValueError, SystemExit)
-
-
-class Bar(Protocol):
-    """Something that shows how far one thing is."""
-
-    def show(
-        self, what: str, told: str = "", done: int | None = None, total: int | None = None
-    ) -> None:
-        """Show what is being done, how far in words, and as a part of `total` where it is known."""
 
 
 def stages(progress: bool | Stages | None) -> AbstractContextManager[Stages]:
@@ -82,6 +74,12 @@ def steps_on(bar: Bar, name: str) -> Steps:
             bar.show(COMPILING)
 
     return show
+
+
+def ticking(tell: Steps, of: int) -> Callable[[], None]:
+    """A function that tells of one step more of so many whenever it is called."""
+    done = itertools.count(1)
+    return lambda: tell(next(done), of)
 
 
 @contextmanager
@@ -182,3 +180,7 @@ class _NotebookBar:
         """Leave nothing behind."""
         self._html = Html("")
         self.update()
+
+
+# What shows what is being done, how far in words, and as a part of a total where it is known.
+Bar = _TerminalBar | _NotebookBar

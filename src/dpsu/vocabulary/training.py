@@ -15,7 +15,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 from dpsu.options import whole_number
 from dpsu.runtime.extras import load
 from dpsu.runtime.writing import check_writable, write_text
@@ -104,7 +104,7 @@ def train_tokenizer(
     'bread & 🥐'
     """
     if model not in MODELS:
-        raise ParameterError(f"{{model}} is unknown; it is one of {', '.join(MODELS)}", model=model)
+        raise wrong("model", f"is unknown; it is one of {', '.join(MODELS)}", model)
     size = whole_number("vocab_size", vocab_size, 1, LARGEST_VOCAB_SIZE)
     library = load("tokenizers")
     special = _special_tokens(model, special_tokens)
@@ -162,14 +162,11 @@ def _special_tokens(model: str, given: Iterable[str] | None) -> tuple[str, ...]:
     if len(set(tokens)) < len(tokens) or not all(
         isinstance(token, str) and token and not token.isspace() for token in tokens
     ):
-        raise ParameterError(
-            "{special_tokens} must be different texts, none of them empty", special_tokens=...
-        )
+        raise wrong("special_tokens", "must be different texts, none of them empty")
     if model == "wordpiece" and _unknown(tokens) is None:
-        raise ParameterError(
-            "{special_tokens} lacks '[UNK]' (or '<unk>'), which wordpiece needs for words that it "
-            "cannot spell",
-            special_tokens=...,
+        raise wrong(
+            "special_tokens",
+            "lacks '[UNK]' (or '<unk>'), which wordpiece needs for words that it cannot spell",
         )
     return tokens
 
@@ -192,10 +189,10 @@ def _refuse_special_words(
 
 def _check_room(size: int, needed: int, what: str) -> None:
     if size < needed:
-        raise ParameterError(
-            f"{{vocab_size}} is too small for these words; {what} take {needed} tokens: give at "
-            f"least {needed}",
-            vocab_size=size,
+        raise wrong(
+            "vocab_size",
+            f"is too small for these words; {what} take {needed} tokens: give at least {needed}",
+            size,
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import suggests_keywords, whole_number
@@ -16,7 +16,7 @@ from dpsu.plans.mechanisms import Mechanism, OneShot
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import items_of, users_of
 from dpsu.privacy.guarantee import Privacy
-from dpsu.showing.progress import Steps, steps
+from dpsu.showing.progress import Steps, steps, ticking
 from dpsu.yields.forecasting import as_mechanism, tried_mechanisms
 from dpsu.yields.tables import NOT_PRIVATE
 
@@ -239,13 +239,7 @@ def compare(
         pairs = pairs_to_try(source)
         holders = holders_of(pairs)
         keys = runs or usual_runs(len(pairs), FEWEST_RUNS)
-        step = 0
-
-        def tick() -> None:
-            nonlocal step
-            step += 1
-            tell(step, keys * len(plans))
-
+        tick = ticking(tell, keys * len(plans))
         found = expect(pairs, plans, keys, levels=LEVELS, bands=BANDS, progress=tick)
     held = held_by(holders[holders > 0])
     bound = universal_bound(held, privacy.epsilon, privacy.delta)
@@ -270,14 +264,14 @@ def _plans(
     source: Source,
 ) -> list[Plan]:
     """The plans to compare; everything that can be refused is refused here, before any data."""
-    listed = tried_mechanisms() if mechanisms is None else _listed(mechanisms)
+    named: Any = tried_mechanisms() if mechanisms is None else mechanisms
+    alone = isinstance(named, (str, type)) or not isinstance(named, Iterable)
+    listed = [named] if alone else list(named)
     if not listed:
-        raise ParameterError(
-            "{mechanisms} is empty; name at least one, or leave it out for all", mechanisms=...
-        )
+        raise wrong("mechanisms", "is empty; name at least one, or leave it out for all")
     made = [as_mechanism(each, None) for each in listed]
     if any(getattr(each, "prior", None) for each in made):
-        raise ParameterError("{mechanisms} must be without a prior here", mechanisms=...)
+        raise wrong("mechanisms", "must be without a prior here")
     # Repeats are there for the mechanisms that make use of them; the others need none.
     item = replace(source.item, repeats=None) if isinstance(source.item, Items) else source.item
     plans = []
@@ -289,12 +283,6 @@ def _plans(
             if mechanisms is not None:
                 raise
     return plans
-
-
-def _listed(mechanisms: Any) -> list[Any]:
-    """What was typed: one mechanism, or several."""
-    alone = isinstance(mechanisms, (str, type)) or not isinstance(mechanisms, Iterable)
-    return [mechanisms] if alone else list(mechanisms)
 
 
 def _compared(plan: Plan, found: Expected, bound: float, levels: tuple[Level, ...]) -> Compared:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpsu.errors import ParameterError
+from dpsu.errors import ParameterError, wrong
 from dpsu.inputs.columns import Items
 from dpsu.options import one_of, options_of, suggests_keywords
 from dpsu.plans.feasibility import findings
@@ -106,8 +106,12 @@ def forecast(
     asked = _without_public_data(plan)
     if asked.by_length:
         raise ParameterError("there is no forecast for ngrams: made-up users have no texts")
-    typed_size = getattr(plan.mechanism, "max_items", None) not in (None, _usual_size(plan))
-    others = _others(asked, mechanisms, typed_size)
+    usual = getattr(options_of(type(plan.mechanism)).get("max_items"), "default", None)
+    typed_size = getattr(plan.mechanism, "max_items", None) not in (None, usual)
+    size = asked.max_items if typed_size else None
+    listed: Sequence[str | Mechanism] = tried_mechanisms() if mechanisms is None else mechanisms
+    made = [as_mechanism(each, size) for each in listed]
+    others = [asked.mechanism, *(each for each in made if each.name != asked.name)]
     with steps(progress, "forecasting") as tell, when_compiling(lambda: tell(0, 0)):
         population = find_users(users, items_per_user, spread, zipf, vocabulary, profile, plan)
         shape, results, runs = Trial(asked, others, population).run(tell)
@@ -115,8 +119,8 @@ def forecast(
         plan, asked.at, users=shape.users, items_per_user=shape.items_per_user,
         typed_size=typed_size,
     )  # fmt: skip
-    made = Forecast(plan, shape, runs, *results, tuple(found))
-    return replace(made, findings=(*found, *advice(made, typed_size)))
+    yields = Forecast(plan, shape, runs, *results, tuple(found))
+    return replace(yields, findings=(*found, *advice(yields, typed_size)))
 
 
 def _without_public_data(plan: Plan) -> Plan:
@@ -133,21 +137,6 @@ def _without_public_data(plan: Plan) -> Plan:
     return Plan.derived(plan.privacy, kept, plan.user, item, counts=plan.counts, hints=plan.hints)
 
 
-def _usual_size(plan: Plan) -> int | None:
-    known = options_of(type(plan.mechanism)).get("max_items")
-    return None if known is None else known.default
-
-
-def _others(
-    asked: Plan, mechanisms: Sequence[str | Mechanism] | None, typed_size: bool
-) -> list[Mechanism]:
-    """The mechanism of the plan first, and those to compare it with."""
-    size = asked.max_items if typed_size else None
-    listed: Sequence[str | Mechanism] = tried_mechanisms() if mechanisms is None else mechanisms
-    made = [as_mechanism(each, size) for each in listed]
-    return [asked.mechanism, *(each for each in made if each.name != asked.name)]
-
-
 def tried_mechanisms() -> list[str]:
     """Names of the mechanisms that can be tried side by side: all that weigh pairs."""
     return [name for name, kind in MECHANISMS.items() if not kind.by_length]
@@ -158,14 +147,12 @@ def as_mechanism(given: Any, size: int | None) -> Mechanism:
     if isinstance(given, str):
         return sized(given, size)
     if isinstance(given, type) and issubclass(given, Mechanism):
-        raise ParameterError(
-            f"{{mechanisms}} has the class {given.__name__}; make one: dpsu.{given.__name__}()",
-            mechanisms=...,
+        raise wrong(
+            "mechanisms", f"has the class {given.__name__}; make one: dpsu.{given.__name__}()"
         )
     if not isinstance(given, Mechanism) or given.by_length:
-        raise ParameterError(
-            "{mechanisms} must be names or objects such as dpsu.Sieve(), other than ngrams",
-            mechanisms=...,
+        raise wrong(
+            "mechanisms", "must be names or objects such as dpsu.Sieve(), other than ngrams"
         )
     return given
 
@@ -173,7 +160,7 @@ def as_mechanism(given: Any, size: int | None) -> Mechanism:
 def sized(name: str, size: int | None) -> Mechanism:
     """A mechanism by its name, for sets of this size if it matters."""
     kind = MECHANISMS[one_of("mechanisms", name, tried_mechanisms())]
-    if "max_items" in options_of(kind):
-        size = kind.usual_items if size is None else size
-        return by_name(name) if size is None else by_name(name, max_items=size)
-    return by_name(name)
+    size = kind.usual_items if size is None else size
+    if size is None or "max_items" not in options_of(kind):
+        return by_name(name)
+    return by_name(name, max_items=size)

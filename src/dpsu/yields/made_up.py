@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -133,21 +133,34 @@ def _user_sizes(uniforms: _Floats) -> _Integers:
     return sizes.astype(np.int64)
 
 
-def _cumulative_probabilities(segments: Sequence[tuple[int, float]]) -> _Floats:
-    """Return the cumulative probability of the items by rank, ending at exactly 1."""
+def _weights(segments: Sequence[tuple[int, float]]) -> _Floats:
+    """Return how likely items are by rank, each segment by its power law."""
     last_ranks, exponents = np.array(segments, dtype=np.float64).T
     log_knots = np.log(np.concatenate(([1.0], last_ranks)))
     log_weights = np.concatenate(([0.0], np.cumsum(-exponents * np.diff(log_knots))))
     log_ranks = np.log(np.arange(1, int(last_ranks[-1]) + 1))
     weights: _Floats = np.exp(np.interp(log_ranks, log_knots, log_weights))
-    cumulative: _Floats = np.cumsum(weights)
+    return weights
+
+
+def _drawn(
+    sizes: _Integers,
+    weights: _Floats,
+    key: np.uint64,
+    items: Callable[[_SmallIntegers], pa.Array],
+) -> pa.Table:
+    """Return a table of users of these sizes; `items` makes a column of zero-based ranks."""
+    cumulative = np.cumsum(weights)
     cumulative /= cumulative[-1]
-    return cumulative
+    slot_starts = np.arange(_GUIDE_SLOTS) / _GUIDE_SLOTS
+    guide = np.searchsorted(cumulative, slot_starts, side="right").astype(np.int32)
+    user, ranks, counts = _draw_rows(sizes, cumulative, guide, key, len(sizes))
+    return pa.table({"user": pa.array(user), "item": items(ranks), "count": pa.array(counts)})
 
 
-def _item_column(ranks: _SmallIntegers, n_ranks: int) -> pa.DictionaryArray[Any, Any]:
+def _item_column(ranks: _SmallIntegers) -> pa.DictionaryArray[Any, Any]:
     """Return the items as a dictionary array whose dictionary holds only items in use."""
-    used = np.zeros(n_ranks, np.bool_)
+    used = np.zeros(int(ranks.max(initial=-1)) + 1, np.bool_)
     used[ranks] = True
     names = pa.array([f"w{rank + 1}" for rank in np.flatnonzero(used)], pa.string())
     codes = np.cumsum(used, dtype=np.int32) - np.int32(1)
@@ -201,18 +214,7 @@ def reddit_like(
     if users < 0:
         raise ValueError(f"users must not be negative, got {users}")
     key = np.uint64(seed % 2**64)
-    sizes = _user_sizes(_uniforms(key, users))
-    cumulative = _cumulative_probabilities(segments)
-    slot_starts = np.arange(_GUIDE_SLOTS) / _GUIDE_SLOTS
-    guide = np.searchsorted(cumulative, slot_starts, side="right").astype(np.int32)
-    user, ranks, counts = _draw_rows(sizes, cumulative, guide, key, users)
-    return pa.table(
-        {
-            "user": pa.array(user),
-            "item": _item_column(ranks, len(cumulative)),
-            "count": pa.array(counts),
-        }
-    )
+    return _drawn(_user_sizes(_uniforms(key, users)), _weights(segments), key, _item_column)
 
 
 def zipf_like(
@@ -262,18 +264,7 @@ def zipf_like(
     key = np.uint64(seed % 2**64)
     sizes = np.minimum(_log_normal_sizes(_uniforms(key, users), items_per_user, spread), vocabulary)
     weights = np.arange(1, vocabulary + 1, dtype=np.float64) ** -zipf
-    cumulative = np.cumsum(weights)
-    cumulative /= cumulative[-1]
-    slot_starts = np.arange(_GUIDE_SLOTS) / _GUIDE_SLOTS
-    guide = np.searchsorted(cumulative, slot_starts, side="right").astype(np.int32)
-    user, ranks, counts = _draw_rows(sizes, cumulative, guide, key, users)
-    return pa.table(
-        {
-            "user": pa.array(user),
-            "item": pa.array(ranks.astype(np.int64) + 1),
-            "count": pa.array(counts),
-        }
-    )
+    return _drawn(sizes, weights, key, lambda ranks: pa.array(ranks.astype(np.int64) + 1))
 
 
 def _log_normal_sizes(uniforms: _Floats, mean: float, spread: float) -> _Integers:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, ParameterError
+from dpsu.errors import DataWarning, ParameterError, wrong
 from dpsu.inputs.columns import Items, Users
 from dpsu.options import number, whole_number
 from dpsu.plans.plan import Plan
@@ -71,36 +70,9 @@ class Profile:
         return f"{self.users:,} users with {sizes}, drawn {law}; all made up"
 
 
-class Population(ABC):
-    """Users of whom any number up to `limit` can be had.
-
-    Attributes
-    ----------
-    users : int
-        How many the forecast is for.
-    limit : int
-        How many can be had at most.
-    """
-
-    users: int
-    limit: int
-
-    @abstractmethod
-    def pairs(self, users: int) -> Pairs:
-        """So many of them, with what they hold."""
-
-    @abstractmethod
-    def existing(self, users: int) -> float:
-        """Different items that exist for so many of them to hold."""
-
-    @abstractmethod
-    def profile(self, used: int, pairs: int, items: int) -> Profile:
-        """What is known of them, with what was used of it."""
-
-
 @dataclass(frozen=True)
-class MadeUp(Population):
-    """Users who draw items by Zipf's law."""
+class MadeUp:
+    """Users who draw items by Zipf's law; a forecast is for `users`, and makes up to `limit`."""
 
     users: int
     items_per_user: float
@@ -109,7 +81,7 @@ class MadeUp(Population):
     vocabulary: int
 
     @property
-    def limit(self) -> int:  # type: ignore[override]
+    def limit(self) -> int:
         """As many as have `MOST_PAIRS` together."""
         return max(1, int(MOST_PAIRS / self.items_per_user))
 
@@ -140,7 +112,7 @@ class MadeUp(Population):
         )  # fmt: skip
 
 
-class Corpus(Population):
+class Corpus:
     """Users of a public corpus, in an order that does not depend on what they hold."""
 
     def __init__(self, source: Source, users: int | None) -> None:
@@ -149,9 +121,7 @@ class Corpus(Population):
 
         self._pairs = pairs_to_try(source)
         if not len(self._pairs):
-            raise ParameterError(
-                "{profile} has no rows with a user and an item to forecast from", profile=...
-            )
+            raise wrong("profile", "has no rows with a user and an item to forecast from")
         self._order = hash_order(self._pairs.users, SEED)
         self._items = int((holders_of(self._pairs) > 0).sum())
         self.limit = len(self._pairs.users)
@@ -176,6 +146,10 @@ class Corpus(Population):
         return Profile(self.users, pairs / used, None, None, None, used, pairs, items)
 
 
+# Users of whom any number up to their `limit` can be had.
+Population = MadeUp | Corpus
+
+
 def find_users(
     users: int | None,
     items_per_user: float | None,
@@ -195,10 +169,7 @@ def find_users(
         }  # fmt: skip
         for name, value in given.items():
             if value is not None:
-                raise ParameterError(
-                    f"{{{name}}} is for made-up users; a profile has its own: drop it",
-                    **{name: ...},
-                )
+                raise wrong(name, "is for made-up users; a profile has its own: drop it")
         from dpsu.inputs.reading import Source
 
         return Corpus(Source(profile, plan.user, plan.item), users)
@@ -206,9 +177,7 @@ def find_users(
         raise ParameterError(
             "a forecast needs {users} and {items_per_user}, as somebody would know them who has "
             "not seen the data, or {profile}: a public corpus",
-            users=...,
-            items_per_user=...,
-            profile=...,
+            **dict.fromkeys(("users", "items_per_user", "profile"), ...),
         )
     size = number("items_per_user", items_per_user, 1.0, 100_000.0)
     unequal = number("spread", DEFAULT_SPREAD if spread is None else spread, 1.0, LARGEST_SPREAD)

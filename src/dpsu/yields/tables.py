@@ -98,19 +98,21 @@ def bar(value: float, most: float) -> str:
 
 def forecast_text(forecast: Forecast) -> str:
     """A forecast for people to read."""
-    told = [(each.warns, f"{each.label}: {each.text}.") for each in _worst_first(forecast)]
+    told = [(each.warns, f"{each.label}: {each.text}.") for each in worst_first(forecast)]
     text = [line for warns, line in told if warns]
     text += [*_expected(forecast), *(line for warns, line in told if not warns)]
     most = max(point.released for point in forecast.by_mechanism)
     rows = [
         (*point_cells(point), f"{bar(point.released, most):<{BAR}}")
-        for point in _best_first(forecast)
+        for point in best_first(forecast)
     ]
     text += ["", *aligned((*FORECAST_HEAD, ""), rows)]
-    text += ["", "Expected items by epsilon", *_sweep(forecast.by_epsilon, "epsilon")]
+    text += ["", "Expected items by epsilon"]
+    text += aligned(*_sweep_cells(forecast.by_epsilon, "epsilon"))
     text += ["", "Expected items by max_items"]
-    text += _sweep(forecast.by_max_items, "max_items") if forecast.by_max_items else []
-    text += [line for line in (no_max_items(forecast),) if line]
+    if forecast.by_max_items:
+        text += aligned(*_sweep_cells(forecast.by_max_items, "max_items"))
+    text += filter(None, [no_max_items(forecast)])
     text += ["", *caveats(forecast)]
     return "\n".join(text)
 
@@ -121,12 +123,12 @@ def forecast_html(forecast: Forecast) -> str:
         alert(finding.label, f"{finding.text}.")
         if finding.stops or finding.warns
         else paragraph(f"Note: {finding.text}.")
-        for finding in _worst_first(forecast)
+        for finding in worst_first(forecast)
     ]
     return block(
         *map(paragraph, _expected(forecast)),
         *findings,
-        table(FORECAST_HEAD, map(point_cells, _best_first(forecast))),
+        table(FORECAST_HEAD, map(point_cells, best_first(forecast))),
         *_sweep_html("Expected items by epsilon", forecast.by_epsilon, "epsilon"),
         *_sweep_html("Expected items by max_items", forecast.by_max_items, "max_items"),
         *map(paragraph, filter(None, [no_max_items(forecast)])),
@@ -135,21 +137,24 @@ def forecast_html(forecast: Forecast) -> str:
 
 
 def _expected(forecast: Forecast) -> list[str]:
-    planned = forecast.planned
+    planned, need = forecast.planned, ": no item is more likely to come out than not"
+    if planned.needs is not None:
+        need = f"; an item needs about {planned.needs:,} users"
     told = [
         f"Forecast for {forecast.profile}.",
-        f"{planned.mechanism} is expected to release {_in_words(planned)}.",
+        f"{planned.mechanism} is expected to release {about(planned)}{need}.",
         chosen(planned),
     ]
     return [line for line in told if line]
 
 
-def _worst_first(forecast: Forecast) -> list[Finding]:
+def worst_first(forecast: Forecast) -> list[Finding]:
     """What stops a release must not be overlooked."""
     return sorted(forecast.findings, key=lambda finding: finding.order)
 
 
-def _best_first(forecast: Forecast) -> list[Point]:
+def best_first(forecast: Forecast) -> list[Point]:
+    """What releases most comes first."""
     return sorted(forecast.by_mechanism, key=lambda point: -point.released)
 
 
@@ -180,30 +185,25 @@ def caveats(forecast: Forecast) -> list[str]:
     ]
 
 
-def _in_words(point: Point) -> str:
-    text = about(point)
-    if point.needs is None:
-        return f"{text}: no item is more likely to come out than not"
-    return f"{text}; an item needs about {point.needs:,} users"
-
-
-def _sweep(points: Sequence[Point], by: str) -> list[str]:
-    return aligned(*_sweep_cells(points, by))
-
-
 def _sweep_html(heading: str, points: Sequence[Point], by: str) -> list[Html]:
     return [title(heading), table(*_sweep_cells(points, by))] if points else []
 
 
+def sweep(points: Sequence[Point], by: str) -> tuple[list[float], dict[str, list[float | None]]]:
+    """The values that were tried, and what each mechanism releases at each of them."""
+    places = sorted({getattr(point, by) for point in points})
+    found = {(point.mechanism, getattr(point, by)): point.released for point in points}
+    names = dict.fromkeys(point.mechanism for point in points)
+    return places, {name: [found.get((name, place)) for place in places] for name in names}
+
+
 def _sweep_cells(points: Sequence[Point], by: str) -> tuple[list[str], list[list[str]]]:
     """A row for each mechanism, and a column for each value that was tried."""
-    places = sorted({getattr(point, by) for point in points})
-    mechanisms = list(dict.fromkeys(point.mechanism for point in points))
-    found = {(point.mechanism, getattr(point, by)): point.released for point in points}
-    rows = []
-    for name in mechanisms:
-        cells = [found.get((name, place)) for place in places]
-        rows.append([name, *("-" if cell is None else amount(cell) for cell in cells)])
+    places, found = sweep(points, by)
+    rows = [
+        [name, *("-" if cell is None else amount(cell) for cell in cells)]
+        for name, cells in found.items()
+    ]
     return ["", *(f"{place:g}" for place in places)], rows
 
 

@@ -17,7 +17,7 @@ from dpsu.plans.mechanisms import Choice, Mechanism
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON, Privacy
-from dpsu.showing.progress import Steps
+from dpsu.showing.progress import Steps, ticking
 from dpsu.yields.forecasted import Point
 from dpsu.yields.profiles import RANGE, Population, Profile
 
@@ -121,13 +121,7 @@ class Trial:
         """What plans yield by numbers of users; `pairs` are those of the first number."""
         from dpsu.yields.expected import expect
 
-        steps, step = runs * sum(map(len, wanted.values())), 0
-
-        def tick() -> None:
-            nonlocal step
-            step += 1
-            tell(step, steps)
-
+        tick = ticking(tell, runs * sum(map(len, wanted.values())))
         found: dict[Plan, dict[int, Expected]] = {}
         for users, plans in wanted.items():
             users_pairs = self._population.pairs(users) if pairs is None else pairs

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from dpsu.contributions.codecs import Codec
 from dpsu.contributions.id_columns import Column, lose_nothing
+from dpsu.contributions.ids import decoded
 from dpsu.contributions.pairs import Tally
 from dpsu.contributions.samples import Sample
 from dpsu.engines.cluster.engine import Engine, Query, Table
@@ -128,7 +129,7 @@ class Reader:
         user = Column(self.names[0], "user", self._users[0].declared)
         item = Column(self.names[1], "item", of_items)
         for batch in both.to_batches() or [no_rows(both.schema)]:
-            whose, what = map(_decoded, batch.columns)
+            whose, what = map(decoded, batch.columns)
             ids = [
                 user.canonical_ids(whose, keyed.tally.lose),
                 _texts(what) if self._in_texts else item.canonical_ids(what, keyed.tally.lose),
@@ -162,10 +163,6 @@ def _texts(cells: pa.Array) -> pa.Array:
     if pa.types.is_null(cells.type):
         return pa.nulls(len(cells), pa.large_string())
     return cells.cast(pa.large_string())
-
-
-def _decoded(cells: pa.Array) -> pa.Array:
-    return cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
 
 
 def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

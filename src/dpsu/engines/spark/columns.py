@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WHOLE = ("tinyint", "smallint", "int", "bigint")
-TEXTS = ("string",)
 # A name that no column of a frame has, for the items of lists.
 LISTED = "\0item of a list"
 
@@ -114,7 +113,7 @@ def arrow_type(type_: Any) -> pa.DataType:
         return pa.struct([(each.name, arrow_type(each.dataType)) for each in type_.fields])
     if kind == "decimal":
         return pa.decimal128(type_.precision, type_.scale)
-    if name in TEXTS or name.startswith(("char(", "varchar(", "string collate")):
+    if name == "string" or name.startswith(("char(", "varchar(", "string collate")):
         return pa.string()
     known = dict.fromkeys(WHOLE, pa.int64()) | {
         "void": pa.null(), "float": pa.float32(), "double": pa.float64(), "binary": pa.binary(),

@@ -113,7 +113,8 @@ class Mechanism(Typed, ABC):
         if "name" in vars(cls):
             known = MECHANISMS.get(cls.name)
             # A module that is imported again makes its classes again.
-            if known is not None and _place(known) != _place(cls):
+            here = cls.__module__, cls.__qualname__
+            if known is not None and (known.__module__, known.__qualname__) != here:
                 raise ParameterError(f"there is a mechanism {cls.name!r} already; rename yours")
             MECHANISMS[cls.name] = cls
         if "design" in vars(cls) and "several_ids" not in vars(cls):
@@ -167,10 +168,6 @@ class Mechanism(Typed, ABC):
         if values.get("prior") is not None:
             values["prior"] = dict(vars(values["prior"]))
         return {"name": self.name, **values}
-
-
-def _place(kind: type) -> tuple[str, str]:
-    return kind.__module__, kind.__qualname__
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {}

@@ -10,12 +10,15 @@ from dpsu._version import __version__
 from dpsu.yields.pages.parts import Line, Plot, Series, bar_table, facts, figures, page, series_of
 from dpsu.yields.tables import (
     amount,
+    best_first,
     between,
     caveats,
     chosen,
     no_max_items,
     point_cells,
     rough,
+    sweep,
+    worst_first,
 )
 
 if TYPE_CHECKING:
@@ -56,20 +59,19 @@ def forecast_page(forecast: Forecast) -> str:
 
 
 def _findings(forecast: Forecast) -> str:
-    listed = sorted(forecast.findings, key=lambda finding: finding.order)
-    if not listed:
+    if not forecast.findings:
         return ""
     parts = [
         f'<li class="{"note" if finding.label == "Note" else "stop"}">'
         f"<b>{finding.label.capitalize()}:</b>{escape(finding.text)}.</li>"
-        for finding in listed
+        for finding in worst_first(forecast)
     ]
     return f'<ul class="findings">{"".join(parts)}</ul>'
 
 
 def _facts(forecast: Forecast) -> list[tuple[str, str, str]]:
     planned, privacy = forecast.planned, forecast.plan.privacy
-    best = max(forecast.by_mechanism, key=lambda point: point.released)
+    best = best_first(forecast)[0]
     return [
         ("The plan is expected to release", f"about {rough(planned.released)} items",
          "; ".join(filter(None, [between(planned), f"{planned.chosen or planned.mechanism}, "
@@ -83,9 +85,7 @@ def _facts(forecast: Forecast) -> list[tuple[str, str, str]]:
 
 
 def _plot(points: Sequence[Point], by: str, title: str, explanation: str, planned: Point) -> Plot:
-    places = sorted({getattr(point, by) for point in points})
-    found = {(point.mechanism, getattr(point, by)): point.released for point in points}
-    names = dict.fromkeys(point.mechanism for point in points)
+    places, found = sweep(points, by)
     mark = getattr(planned, by)
     return Plot(
         id=by,
@@ -94,9 +94,7 @@ def _plot(points: Sequence[Point], by: str, title: str, explanation: str, planne
         x=by,
         xs=tuple(float(place) for place in places),
         labels=tuple(f"{place:g}" for place in places),
-        lines=tuple(
-            Line(name, tuple(found.get((name, place)) for place in places)) for name in names
-        ),
+        lines=tuple(Line(name, tuple(released)) for name, released in found.items()),
         log=True,
         mark=places.index(mark) if mark in places else None,
     )
@@ -105,15 +103,10 @@ def _plot(points: Sequence[Point], by: str, title: str, explanation: str, planne
 def _mechanisms(forecast: Forecast, series: Sequence[Series]) -> str:
     """All mechanisms with their yields, and bars to see them by."""
     styles = {one.name: one for one in series}
-    ordered = sorted(forecast.by_mechanism, key=lambda point: -point.released)
+    ordered = best_first(forecast)
     most = ordered[0].released or 1.0
     rows = [
-        (
-            styles[point.mechanism],
-            point_cells(point),
-            point.released / most,
-        )
-        for point in ordered
+        (styles[point.mechanism], point_cells(point), point.released / most) for point in ordered
     ]
     head = (
         "mechanism",

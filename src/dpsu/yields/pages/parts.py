@@ -153,7 +153,6 @@ def page(
     data = {"series": [asdict(one) for one in series], "plots": [asdict(one) for one in plots]}
     filled = {
         "title": escape(title),
-        "heading": escape(title),
         "lead": escape(lead),
         "body": body,
         "footer": escape(footer),
