@@ -72,7 +72,7 @@ class ParameterError(DpsuError, ValueError):
         return partial(ParameterError, self.message, self.flags, **self.options), ()
 
 
-def wrong(name: str, what: str, value: object = ..., *, flags: Any = None) -> ParameterError:
+def option_error(name: str, what: str, value: object = ..., *, flags: Any = None) -> ParameterError:
     """The error for one option: its name, with the value if that is given, and what is wrong."""
     return ParameterError(f"{{{name}}} {what}", flags, **{name: value})
 

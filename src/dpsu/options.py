@@ -16,7 +16,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dpsu.errors import wrong
+from dpsu.errors import option_error
 
 # Strict, so that an option of a mechanism is not taken for a misspelled keyword of a release.
 KEYWORD_LIKENESS = 0.7
@@ -165,10 +165,10 @@ def number(
     given = _float(value)
     if math.isnan(given):
         told = f"is not a number; give one from {lowest:g} to {highest:g}"
-        raise wrong(name, told, value, flags=flags)
+        raise option_error(name, told, value, flags=flags)
     if not lowest <= given <= highest:
         told = f"is out of range; it must lie between {lowest:g} and {highest:g}"
-        raise wrong(name, told, value, flags=flags)
+        raise option_error(name, told, value, flags=flags)
     # Minus zero is zero, and is not to be spelled otherwise.
     return given + 0.0
 
@@ -189,10 +189,10 @@ def whole_number(
     """Check that an option is a whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         told = f"is not a whole number; give one from {lowest} to {highest}"
-        raise wrong(name, told, value, flags=flags)
+        raise option_error(name, told, value, flags=flags)
     if not lowest <= int(value) <= highest:
         told = f"is out of range; it must lie between {lowest} and {highest}"
-        raise wrong(name, told, value, flags=flags)
+        raise option_error(name, told, value, flags=flags)
     return int(value)
 
 
@@ -200,7 +200,7 @@ def one_of(name: str, value: object, choices: Sequence[str], *, flags: Flags = N
     """Check that an option is one of several words."""
     if not isinstance(value, str) or value not in choices:
         near = did_you_mean(value, choices)
-        raise wrong(name, f"is not one of {', '.join(choices)}{near}", value, flags=flags)
+        raise option_error(name, f"is not one of {', '.join(choices)}{near}", value, flags=flags)
     # The word itself: a member of an enumeration equals it, and prints as something else.
     return choices[list(choices).index(value)]
 
@@ -215,7 +215,7 @@ def did_you_mean(typed: object, known: Iterable[str], likeness: float = 0.6) -> 
 def flag(name: str, value: object, *, flags: Flags = None) -> bool:
     """Check that an option is True or False; what merely counts as true may be a mistake."""
     if not isinstance(value, bool):
-        raise wrong(name, "is neither True nor False", value, flags=flags)
+        raise option_error(name, "is neither True nor False", value, flags=flags)
     return value
 
 
@@ -224,5 +224,5 @@ def function(name: str, value: Callable[..., None] | None) -> Callable[..., None
     if value is None:
         return lambda *_: None
     if not callable(value):
-        raise wrong(name, "is neither a function nor True or False", value)
+        raise option_error(name, "is neither a function nor True or False", value)
     return value

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from dpsu.errors import wrong
+from dpsu.errors import option_error
 from dpsu.runtime.writing import Write, text_writer
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _FORMULA = re.compile("[=+\\-@\t\r\n'\uff1d\uff0b\uff0d\uff20]")
 def items_writer(release: Table, path: Path, *, csv_safe: bool = False) -> Write:
     """A function that writes the items in the format of the suffix; without one, as lines."""
     if csv_safe and path.suffix != ".csv":
-        raise wrong("csv_safe", "is for output whose name ends in .csv")
+        raise option_error("csv_safe", "is for output whose name ends in .csv")
     if path.suffix == ".parquet":
         import pyarrow.parquet
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsu.errors import ParameterError, warn, wrong
+from dpsu.errors import ParameterError, option_error, warn
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -158,10 +158,10 @@ def planned(plan: Plan | None, *, prior: Any, public_items: Any, item: Any, **ty
     if plan is not None:
         return _given(plan, typed, prior=prior, public_items=public_items, item=item)
     if prior is not None:
-        raise wrong("prior", "is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)")
+        raise option_error("prior", "is an option of mechanisms: mechanism=dpsu.Greedy(prior=...)")
     for name in ("epsilon", "delta"):
         if typed[name] is None:
-            raise wrong(name, "is missing; give epsilon and delta, or a plan")
+            raise option_error(name, "is missing; give epsilon and delta, or a plan")
     user, counts = typed["user"], typed["counts"]
     return make_plan(
         Privacy(typed["epsilon"], typed["delta"]),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsu.cli.options import added
-from dpsu.errors import ParameterError, spelled_in_the_shell, wrong
+from dpsu.errors import ParameterError, option_error, spelled_in_the_shell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +98,7 @@ def opened_on_spark(
     from dpsu.engines.spark.session import open_session
 
     if options.pop("memory_limit"):
-        raise wrong("memory_limit", "is for one machine, not for Spark")
+        raise option_error("memory_limit", "is for one machine, not for Spark")
     # Before Java starts: what a plan alone can get wrong.
     refuse_what_spark_cannot(plan)
     master, format_ = options.pop("master") or DEFAULT_MASTER, options.pop("format")

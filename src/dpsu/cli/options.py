@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from dpsu.cli.streams import to_stderr
-from dpsu.errors import ParameterError, spelled_in_the_shell, wrong
+from dpsu.errors import ParameterError, option_error, spelled_in_the_shell
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.formats import FORMATS, TABLE
 from dpsu.inputs.tokens import Tokens
@@ -269,7 +269,7 @@ def items_of(typed: Flags) -> Items | Tokens:
     if "text" in typed:
         for name in ("item_type", "repeats"):
             if name in typed:
-                raise wrong(
+                raise option_error(
                     name, "is not for texts: their tokens are text, and are counted; drop it"
                 )
         return Tokens(**_build(Tokens, typed))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.formats import STDIN
 
 
@@ -31,7 +31,7 @@ def refuse_same_files(
     for name, given in public:
         found = _identity(given)
         if found is not None and found in private:
-            raise wrong(name, "is the file of the confidential data; give public data there")
+            raise option_error(name, "is the file of the confidential data; give public data there")
 
 
 def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:

@@ -23,7 +23,7 @@ from dpsu.contributions.cells import kind_of
 from dpsu.contributions.codecs import Codec, encode
 from dpsu.contributions.id_columns import Column, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, decoded, type_name
-from dpsu.errors import DataError, ParameterError, without_values, wrong
+from dpsu.errors import DataError, ParameterError, option_error, without_values
 from dpsu.inputs import frames
 from dpsu.inputs.columns import names_of
 from dpsu.inputs.files import read_public_table
@@ -102,7 +102,7 @@ def read_prior(source: Any, item: Names = "item") -> Prior:
         others = [name for name in names if name not in found]
         known = [name for name in others if name in NUMBER_COLUMNS] or others
         if len(known) != 1:
-            raise wrong(
+            raise option_error(
                 "prior",
                 f"has the columns {names}; it needs {_listed(found)} and one column of "
                 f"numbers (such as {', '.join(NUMBER_COLUMNS[:3])})",
@@ -110,10 +110,10 @@ def read_prior(source: Any, item: Names = "item") -> Prior:
         text = _texts("prior", [(name, _combined(table[name])) for name in found])
         numbers = _numbers(known[0], _combined(table[known[0]]))
     if text.null_count or len(text) == 0:
-        raise wrong("prior", "is empty or has rows without an item")
+        raise option_error("prior", "is empty or has rows without an item")
     values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise wrong("prior", "has numbers that are negative, missing or not finite")
+        raise option_error("prior", "has numbers that are negative, missing or not finite")
     # Spellings that normalize to one item are one item, held by all their holders.
     summed = (
         pa.table({"item": text, "number": values}).group_by("item").aggregate([("number", "sum")])
@@ -192,7 +192,7 @@ def read_public_items(source: Any, item: Names = "item") -> PublicItems:
         columns = [(name, _combined(table[name])) for name in found]
     text = _texts("public_items", columns)
     if text.null_count:
-        raise wrong("public_items", "has missing items; drop them")
+        raise option_error("public_items", "has missing items; drop them")
     unique = text.unique()
     return PublicItems(unique.take(pc.sort_indices(unique)))
 
@@ -205,7 +205,7 @@ def _columns_of(
     if len(names) == 1:
         return [(names[0], _array(what, listed))]
     if not all(isinstance(each, tuple) and len(each) == len(names) for each in listed):
-        raise wrong(
+        raise option_error(
             what, f"must hold tuples of {len(names)} cells, one for each of {_listed(names)}"
         )
     return [(name, _array(what, [each[at] for each in listed])) for at, name in enumerate(names)]
@@ -237,7 +237,7 @@ def _table(name: str, source: Any) -> pa.Table:
         return read_public_table(Path(source))
     if frames.is_frame(source):
         return frames.to_arrow(source)
-    raise wrong(
+    raise option_error(
         name, f"is a {type(source).__name__}; give a mapping, a frame or the path of a file"
     )
 
@@ -252,7 +252,7 @@ def _item_columns(what: str, names: list[str], item: tuple[str, ...]) -> tuple[s
     if len(item) == 1:
         wanted = "'item'" if item[0] == "item" else f"{item[0]!r} or 'item'"
         wanted = f"one of them must be named {wanted}"
-    raise wrong(what, f"has the columns {', '.join(map(repr, names))}; {wanted}")
+    raise option_error(what, f"has the columns {', '.join(map(repr, names))}; {wanted}")
 
 
 def _listed(names: Iterable[str]) -> str:

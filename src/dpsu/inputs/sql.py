@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, wrong
+from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, option_error
 from dpsu.inputs.columns import pick
 from dpsu.runtime.extras import load
 
@@ -90,9 +90,9 @@ class Query:
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source.startswith((DUCKDB, *POSTGRES)):
             # Whatever it is, it may contain a password.
-            raise wrong("source", "must be duckdb:FILE or postgresql://user@host/database")
+            raise option_error("source", "must be duckdb:FILE or postgresql://user@host/database")
         if not isinstance(self.query, str) or not self.query.strip():
-            raise wrong("query", "is empty; give one SELECT")
+            raise option_error("query", "is empty; give one SELECT")
 
     def __repr__(self) -> str:
         return f"Query({self.shown!r}, {self.query!r})"
@@ -198,7 +198,7 @@ def _open_duckdb(
         lambda error: _query_error(str(error).splitlines()[0]),
     )
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise wrong("query", "must be one SELECT")
+        raise option_error("query", "must be one SELECT")
 
     def explain(error: Exception) -> DpsuError:
         if isinstance(error, duckdb.OutOfMemoryException):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, check_names, plain_name
 from dpsu.options import Typed, option
 from dpsu.text.spec import WORDS, FunctionName, TextSpec, parse_lengths, tokenizer_name
@@ -56,7 +56,7 @@ class Tokens(Typed):
     def check(self) -> None:
         """Make a range of the lengths, and refuse what no tokenizer is."""
         if self.column is None:
-            raise wrong("text", "is missing: name the column of texts")
+            raise option_error("text", "is missing: name the column of texts")
         check_names(needed=True, text=self.column, item=self.name)
         for name in ("column", "name"):
             object.__setattr__(self, name, plain_name(getattr(self, name)))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from dpsu.contributions.id_types import ID_TYPES
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.columns import Items, MissingColumnError, check_names, names_of, reworded
 from dpsu.options import did_you_mean, option
 
@@ -128,7 +128,9 @@ def naming_columns(item: object) -> AbstractContextManager[None]:
 def _columns(given: Any) -> str | tuple[str, ...]:
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)):
-        raise wrong("columns", f"is a {type(given).__name__}; give a list of names of columns")
+        raise option_error(
+            "columns", f"is a {type(given).__name__}; give a list of names of columns"
+        )
     plain = _plain("columns", names)
     return plain[0] if len(plain) == 1 else plain
 
@@ -158,7 +160,7 @@ def _chains(given: Any) -> Chains:
 
 def _chain(given: Any) -> tuple[str, ...]:
     if not isinstance(given, (list, tuple)) or len(given) < 2:
-        raise wrong(
+        raise option_error(
             "levels",
             "needs two columns or more in a chain, from the outermost level to the "
             f"innermost, such as {list(CHAIN)}",
@@ -172,7 +174,7 @@ def _plain(what: str, names: Sequence[Any]) -> tuple[str, ...]:
         check_names(needed=True, **{what: name})
     for name in names:
         if list(names).count(name) > 1:
-            raise wrong(what, f"names {name!r} twice; once is enough")
+            raise option_error(what, f"names {name!r} twice; once is enough")
     return tuple(str.__str__(name) for name in names)
 
 
@@ -192,7 +194,7 @@ def _types(given: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     for name, type_ in found.items():
         if name not in names:
             near = did_you_mean(name, names)
-            raise wrong("types", f"has {name!r}, which is not among the columns{near}")
+            raise option_error("types", f"has {name!r}, which is not among the columns{near}")
         if type_ not in ID_TYPES:
-            raise wrong("types", f"of {name!r} is not one of {', '.join(ID_TYPES)}")
+            raise option_error("types", f"of {name!r} is not one of {', '.join(ID_TYPES)}")
     return tuple((name, found[name]) for name in names if name in found)

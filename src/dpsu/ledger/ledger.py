@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import BudgetError, LedgerError, ParameterError, wrong
+from dpsu.errors import BudgetError, LedgerError, ParameterError, option_error
 from dpsu.ledger.accounting import Cost, total
 from dpsu.ledger.elsewhere import charge_elsewhere
 from dpsu.ledger.prices import price
@@ -378,9 +378,9 @@ def _trouble(error: sqlite3.Error) -> str:
 
 def _name(dataset: str) -> str:
     if not isinstance(dataset, str) or not 0 < len(dataset) <= LONGEST_NAME:
-        raise wrong("dataset", f"must be a name of 1 to {LONGEST_NAME} characters")
+        raise option_error("dataset", f"must be a name of 1 to {LONGEST_NAME} characters")
     if not dataset.isprintable() or dataset != dataset.strip():
-        raise wrong(
+        raise option_error(
             "dataset",
             "must be printable and neither begin nor end with a space, so that nobody "
             "takes two names for one",

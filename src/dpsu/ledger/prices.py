@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsu.errors import ParameterError, shown, wrong
+from dpsu.errors import ParameterError, option_error, shown
 from dpsu.privacy.guarantee import Privacy
 
 
 def price(option: str, given: Any, flags: dict[str, str] | None = None) -> Privacy:
     """The two numbers of this option; errors name the option, which `flags` may call otherwise."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise wrong(option, "must be two numbers, epsilon and delta", flags=flags)
+        raise option_error(option, "must be two numbers, epsilon and delta", flags=flags)
     try:
         return Privacy(*given)
     except ParameterError as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.accounting import Total, cost_of, total
@@ -110,7 +110,7 @@ def split(
     """The same with what all of them cost; `name` is what errors call their number."""
     whole_number(name, releases, 1, MOST_RELEASES)
     if not isinstance(budget, (tuple, list)) or len(budget) != 2:
-        raise wrong("budget", "must be two numbers, epsilon and delta")
+        raise option_error("budget", "must be two numbers, epsilon and delta")
     allowed = Privacy(*budget)
     chosen = mechanism_of(mechanism)
     columns, users = items_of(item), Users() if user is None else user

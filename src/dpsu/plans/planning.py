@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.inputs.values import Values
@@ -201,7 +201,9 @@ def with_public_data(
     """
     plan = _with_tokenizer(plan, item)
     if _tokenizer_file(plan.item) != plan.tokenizer_file:
-        raise wrong("tokenizer", "is another file than the plan was made with", plan.item.tokenizer)
+        raise option_error(
+            "tokenizer", "is another file than the plan was made with", plan.item.tokenizer
+        )
     given = _read(prior, public_items, _item_columns(plan.item))
     held = plan.knowledge
     for name, wanted in (("prior", plan.prior), ("public_items", plan.public_items)):
@@ -210,7 +212,7 @@ def with_public_data(
             raise ParameterError(f"the plan holds another {{{name}}} than it says", **{name: ...})
         if new is not None and _digest(new) != wanted:
             what = "another one" if wanted is not None else "none"
-            raise wrong(name, f"is not what the plan was made with, which is {what}")
+            raise option_error(name, f"is not what the plan was made with, which is {what}")
         if wanted is not None and new is None and old is None:
             raise ParameterError(
                 f"the plan was made with {{{name}}}, which a file does not hold; give it again",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from dpsu.errors import wrong
+from dpsu.errors import option_error
 from dpsu.options import whole_number
 
 SHA256 = re.compile("[0-9a-f]{64}")
@@ -22,7 +22,7 @@ class PublicDigest:
     def __post_init__(self) -> None:
         whole_number("entries", self.entries, 0, 2**63)
         if not isinstance(self.sha256, str) or not SHA256.fullmatch(self.sha256):
-            raise wrong("sha256", "is not a hash of 64 hexadecimal digits")
+            raise option_error("sha256", "is not a hash of 64 hexadecimal digits")
 
 
 @dataclass(frozen=True)

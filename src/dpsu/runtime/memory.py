@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.errors import ResourceError, unless_short, wrong
+from dpsu.errors import ResourceError, option_error, unless_short
 
 # The share of the available memory that rows may take when a release starts. The rest is for what
 # is being read, for the distinct ids and for other processes.
@@ -140,7 +140,7 @@ def parse_size(typed: str | int | None) -> int | None:
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", str(typed), re.IGNORECASE)
     if found is None:
-        raise wrong("memory_limit", "is not a size; write for example 4GB", typed)
+        raise option_error("memory_limit", "is not a size; write for example 4GB", typed)
     return int(float(found[1]) * (1024 if found[3] else 1000) ** UNITS.index(found[2].upper()))
 
 

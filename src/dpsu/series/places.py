@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpsu.engines.found import Found, Report
-from dpsu.errors import wrong
+from dpsu.errors import option_error
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
 
@@ -46,4 +46,4 @@ def _refuse(here: str, there: str, **options: Any) -> None:
     """Refuse options of the other place."""
     for name, value in options.items():
         if value is not None:
-            raise wrong(name, f"is {there}, not for {here}; drop it", value)
+            raise option_error(name, f"is {there}, not for {here}; drop it", value)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.engines.found import Found
-from dpsu.errors import BudgetError, ParameterError, wrong
+from dpsu.errors import BudgetError, ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -160,7 +160,7 @@ class Series:
         begun = self._state.begun(self._terms)
         whole_number("period", period, 1, self.periods)
         if period > begun or self._state.period(period).state != DONE:
-            raise wrong("period", "is not done: there is no release of it to return", period)
+            raise option_error("period", "is not done: there is no release of it to return", period)
         return self._state.stored(period, self._terms)
 
     def release(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsu.errors import wrong
+from dpsu.errors import option_error
 from dpsu.options import whole_number
 
 Split = Callable[[str], Iterable[str]]
@@ -73,15 +73,17 @@ def tokenizer_name(tokenizer: str | Split | None) -> str:
             try:
                 re.compile(tokenizer.removeprefix(REGEX))
             except re.error as error:
-                raise wrong("tokenizer", f"is no regular expression: {error}", tokenizer) from None
+                raise option_error(
+                    "tokenizer", f"is no regular expression: {error}", tokenizer
+                ) from None
             return tokenizer
-        raise wrong(
+        raise option_error(
             "tokenizer",
             f"is not one of {', '.join(NAMED)}, {REGEX}PATTERN, or a tokenizer.json file",
             tokenizer,
         )
     if not callable(tokenizer):
-        raise wrong(
+        raise option_error(
             "tokenizer",
             f"is a {type(tokenizer).__name__}; give a name, or a function from a "
             "text to its tokens",
@@ -101,13 +103,13 @@ def parse_lengths(ngrams: Any) -> tuple[int, int]:
     if isinstance(given, str):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", given)
         if found is None:
-            raise wrong("ngrams", "is not a length or a range such as 1-3", ngrams)
+            raise option_error("ngrams", "is not a length or a range such as 1-3", ngrams)
         given = int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
     if not isinstance(given, (tuple, list)):
         given = (given, given)
     if len(given) != 2:
-        raise wrong("ngrams", "must have two ends, as (1, 3)", ngrams)
+        raise option_error("ngrams", "must have two ends, as (1, 3)", ngrams)
     shortest, longest = (whole_number("ngrams", end, 1, LONGEST_GRAM) for end in given)
     if shortest > longest:
-        raise wrong("ngrams", "begins above its end; did you mean the reverse?", ngrams)
+        raise option_error("ngrams", "begins above its end; did you mean the reverse?", ngrams)
     return shortest, longest

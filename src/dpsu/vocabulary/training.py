@@ -15,7 +15,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.options import whole_number
 from dpsu.runtime.extras import load
 from dpsu.runtime.writing import check_writable, write_text
@@ -104,7 +104,7 @@ def train_tokenizer(
     'bread & 🥐'
     """
     if model not in MODELS:
-        raise wrong("model", f"is unknown; it is one of {', '.join(MODELS)}", model)
+        raise option_error("model", f"is unknown; it is one of {', '.join(MODELS)}", model)
     size = whole_number("vocab_size", vocab_size, 1, LARGEST_VOCAB_SIZE)
     library = load("tokenizers")
     special = _special_tokens(model, special_tokens)
@@ -162,9 +162,9 @@ def _special_tokens(model: str, given: Iterable[str] | None) -> tuple[str, ...]:
     if len(set(tokens)) < len(tokens) or not all(
         isinstance(token, str) and token and not token.isspace() for token in tokens
     ):
-        raise wrong("special_tokens", "must be different texts, none of them empty")
+        raise option_error("special_tokens", "must be different texts, none of them empty")
     if model == "wordpiece" and _unknown(tokens) is None:
-        raise wrong(
+        raise option_error(
             "special_tokens",
             "lacks '[UNK]' (or '<unk>'), which wordpiece needs for words that it cannot spell",
         )
@@ -189,7 +189,7 @@ def _refuse_special_words(
 
 def _check_room(size: int, needed: int, what: str) -> None:
     if size < needed:
-        raise wrong(
+        raise option_error(
             "vocab_size",
             f"is too small for these words; {what} take {needed} tokens: give at least {needed}",
             size,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import suggests_keywords, whole_number
@@ -268,10 +268,10 @@ def _plans(
     alone = isinstance(named, (str, type)) or not isinstance(named, Iterable)
     listed = [named] if alone else list(named)
     if not listed:
-        raise wrong("mechanisms", "is empty; name at least one, or leave it out for all")
+        raise option_error("mechanisms", "is empty; name at least one, or leave it out for all")
     made = [as_mechanism(each, None) for each in listed]
     if any(getattr(each, "prior", None) for each in made):
-        raise wrong("mechanisms", "must be without a prior here")
+        raise option_error("mechanisms", "must be without a prior here")
     # Repeats are there for the mechanisms that make use of them; the others need none.
     item = replace(source.item, repeats=None) if isinstance(source.item, Items) else source.item
     plans = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.columns import Items
 from dpsu.options import one_of, options_of, suggests_keywords
 from dpsu.plans.feasibility import findings
@@ -147,11 +147,11 @@ def as_mechanism(given: Any, size: int | None) -> Mechanism:
     if isinstance(given, str):
         return sized(given, size)
     if isinstance(given, type) and issubclass(given, Mechanism):
-        raise wrong(
+        raise option_error(
             "mechanisms", f"has the class {given.__name__}; make one: dpsu.{given.__name__}()"
         )
     if not isinstance(given, Mechanism) or given.by_length:
-        raise wrong(
+        raise option_error(
             "mechanisms", "must be names or objects such as dpsu.Sieve(), other than ngrams"
         )
     return given

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, ParameterError, wrong
+from dpsu.errors import DataWarning, ParameterError, option_error
 from dpsu.inputs.columns import Items, Users
 from dpsu.options import number, whole_number
 from dpsu.plans.plan import Plan
@@ -121,7 +121,7 @@ class Corpus:
 
         self._pairs = pairs_to_try(source)
         if not len(self._pairs):
-            raise wrong("profile", "has no rows with a user and an item to forecast from")
+            raise option_error("profile", "has no rows with a user and an item to forecast from")
         self._order = hash_order(self._pairs.users, SEED)
         self._items = int((holders_of(self._pairs) > 0).sum())
         self.limit = len(self._pairs.users)
@@ -169,7 +169,7 @@ def find_users(
         }  # fmt: skip
         for name, value in given.items():
             if value is not None:
-                raise wrong(name, "is for made-up users; a profile has its own: drop it")
+                raise option_error(name, "is for made-up users; a profile has its own: drop it")
         from dpsu.inputs.reading import Source
 
         return Corpus(Source(profile, plan.user, plan.item), users)

@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from dpsu.engines.cluster.texts import portable
 from dpsu.engines.spark.quietly import condition_of, unlogged
-from dpsu.errors import ParameterError, wrong
+from dpsu.errors import ParameterError, option_error
 from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
 
@@ -67,7 +67,7 @@ def refuse_tokenizer(plan: Plan) -> None:
     except Exception as error:
         failed = type(error).__name__
     if failed:
-        raise wrong(
+        raise option_error(
             "tokenizer",
             f"is a function that Spark cannot send to its workers ({failed}): it "
             "holds what cannot be copied, such as a lock or an open file; make those inside of the "
