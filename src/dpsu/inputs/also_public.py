@@ -27,14 +27,14 @@ def refuse_same_files(
     files_read: Iterable[str | os.PathLike[str]], public: Iterable[tuple[str, Any]]
 ) -> None:
     """Refuse public data from a file that is among those with confidential data, by any name."""
-    private = [_identity(path) for path in files_read]
+    private = [identity(path) for path in files_read]
     for name, given in public:
-        found = _identity(given)
+        found = identity(given)
         if found is not None and found in private:
             raise option_error(name, "is the file of the confidential data; give public data there")
 
 
-def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+def identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """What identifies a file under any of its names; None if there is no such file."""
     try:
         found = os.fstat(sys.stdin.fileno()) if str(path) == STDIN else Path(path).stat()

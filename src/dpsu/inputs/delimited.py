@@ -26,8 +26,9 @@ import pyarrow.csv
 import pyarrow.json
 
 from dpsu.contributions.id_columns import Column, Lose, repeats_of
+from dpsu.contributions.ids import text_buffers
 from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.inputs.columns import column_error, pick
+from dpsu.inputs.columns import pick
 
 ReadTable = Callable[[], pa.Table]
 ReadBytes = Callable[[int], bytes]
@@ -35,7 +36,6 @@ ReadBytes = Callable[[int], bytes]
 BLOCK = 1 << 23
 # Rows with texts may be longer than others.
 LONGEST_ROW, LONGEST_ROW_OF_TEXTS = 1 << 23, 1 << 26
-LONGEST_LOOK_AHEAD = 1 << 26
 LONGEST_HEADER = 1 << 20
 # With more columns than six, blocks whose first columns are integers are parsed line by line.
 MOST_SCHEMAS = 64
@@ -43,6 +43,7 @@ MOST_SCHEMAS = 64
 MOST_DIGITS = 2000
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
+LINE_BREAKS = b"\r\n"
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 RAGGED = "some rows have too few or too many cells"
@@ -93,57 +94,96 @@ def _parse_csv(
         lose(RAGGED)
         return "skip"
 
-    table = without_values(
-        lambda: pa.csv.read_csv(
-            pa.BufferReader(block),
-            pa.csv.ReadOptions(column_names=header, use_threads=False, block_size=len(block) + 1),
-            pa.csv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip
-            ),
-            pa.csv.ConvertOptions(
-                include_columns=names,
-                # Read as bytes, because a cell that is not UTF-8 must not stop the run (see `ids`).
-                column_types={name: pa.binary() for name in names},
-                # Only an empty cell is missing; NA, null and nan are ordinary words.
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
+    def parsed(rows: bytes, handler: Any = None) -> pa.Table | None:
+        try:
+            return _cells(rows, header, names, delimiter, handler)
+        except pa.ArrowInvalid:
+            return None
+
+    broken = f"{what} could not be parsed as rows of cells"
+    table, letters = without_values(lambda: parsed(block), broken), False
+    if table is None:
+        # Some row has too few or too many cells. Arrow hands it over as text and, if it is no
+        # UTF-8, prints an error that quotes it. So each byte becomes a letter, and a byte again.
+        letters = not _is_utf8(block)
+        rows = block.decode("latin-1").encode() if letters else block
+        table = without_values(lambda: parsed(rows, skip), broken)
+    if table is None:
+        raise DataError(broken)
+    return pa.table([_as_text(column, letters) for column in table.columns], names=names)
+
+
+def _cells(
+    block: bytes, header: list[str], names: list[str], delimiter: str, skip: Any = None
+) -> pa.Table:
+    """The wanted cells as bytes, because one that is not UTF-8 must not stop the run."""
+    return pa.csv.read_csv(
+        pa.BufferReader(block),
+        pa.csv.ReadOptions(column_names=header, use_threads=False, block_size=len(block) + 1),
+        pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip),
+        pa.csv.ConvertOptions(
+            include_columns=names,
+            column_types={name: pa.binary() for name in names},
+            # Only an empty cell is missing; NA, null and nan are ordinary words.
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
         ),
-        f"{what} could not be parsed as rows of cells",
     )
-    return pa.table([_as_text(column) for column in table.columns], names=names)
 
 
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk.view(pa.string()) for chunk in column.chunks], pa.string())
+def _as_text(cells: pa.ChunkedArray, letters: bool) -> pa.ChunkedArray:
+    chunks = [_bytes_of(chunk) if letters else chunk for chunk in cells.chunks]
+    return pa.chunked_array([chunk.view(pa.string()) for chunk in chunks], pa.string())
+
+
+def _bytes_of(cells: pa.Array) -> pa.Array:
+    """Cells of which each letter, in UTF-8, stands for one byte."""
+    text, offsets = text_buffers(cells.cast(pa.large_binary()))
+    text = text[: offsets[-1]]
+    letters = np.concatenate([[0], np.cumsum((text & 0xC0) != 0x80)])
+    data = text.tobytes().decode().encode("latin-1")
+    buffers = [cells.is_valid().buffers()[1], pa.py_buffer(letters[offsets].astype(np.int32))]
+    return pa.Array.from_buffers(pa.binary(), len(cells), [*buffers, pa.py_buffer(data)])
+
+
+def _is_utf8(block: bytes) -> bool:
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _whole_rows(read: ReadBytes, ends: _Lines, longest: int, lose: Lose) -> Iterator[bytes]:
-    """Blocks of bytes that end where a row ends.
+    """Blocks of whole rows; a row is left out if it is longer than `longest`, without its end.
 
-    Text in quotes is never parsed as rows, even if it is very long or the quotes never close:
-    otherwise the user who wrote that cell could write rows of other users.
+    Its own length decides: where it begins in a block follows from the rows of others. Text in
+    quotes is never parsed as rows, even if it is very long or the quotes never close: otherwise the
+    user who wrote that cell could write rows of other users.
     """
-    rest, skipping = b"", False
+    # A row that has not ended yet: its bytes as long as they are not too many, how many it has, and
+    # how many up to the last that is no line break.
+    rest, size, length = b"", 0, 0
     while chunk := read(BLOCK):
         first, last = ends.of(chunk)
-        if skipping and not first:
+        begun = chunk[: first or len(chunk)]
+        length = size + kept if (kept := len(begun.rstrip(LINE_BREAKS))) else length
+        size += len(begun)
+        if not first:
+            rest = rest + chunk if length <= longest else b""
             continue
-        if skipping:
-            # A row that was too long, and was dropped, ends here.
-            skipping, chunk, last = False, chunk[first:], last - first
-        data = rest + chunk
-        end = len(rest) + last if last else 0
-        if end:
-            yield data[:end]
-            data = data[end:]
-        if len(data) > longest:
+        if length > longest:
             lose(f"some rows have more than {longest >> 20} MB")
-            data, skipping = b"", True
-        rest = data
+        # Rows that begin and end in one chunk are never too long.
+        if whole := chunk[first:last] if length > longest else rest + chunk[:last]:
+            yield whole
+        rest = chunk[last:]
+        size, length = len(rest), len(rest.rstrip(LINE_BREAKS))
     if ends.quoted:
         lose(OPEN_QUOTE)
+    elif length > longest:
+        lose(f"some rows have more than {longest >> 20} MB")
     elif rest:
         yield rest
 
@@ -192,47 +232,14 @@ def read_json_lines(
     source: Any, columns: Sequence[Column], what: str, lose: Lose
 ) -> Iterator[ReadTable]:
     """The wanted keys of JSON objects, one object a line, block by block; JSON is untyped."""
-    blocks = _whole_rows(_reader(source, what), _Lines(), _longest_row(columns), lose)
-    head, seen = _look_ahead(blocks, columns, what)
-    if seen is not None:
-        for column in columns:
-            if column.name not in seen:
-                raise column_error(
-                    f"no line of {what} has the key {column}; name the right one with "
-                    f"{{{column.option}}}",
-                    **{column.option: ...},
-                )
     parser = _JsonLines(columns, lose)
-
-    def tables() -> Iterator[ReadTable]:
-        # An empty table first, because a column without rows has a type, too.
-        yield partial(parser.parse, b"")
-        for block in itertools.chain(head, blocks):
-            yield partial(parser.parse, block)
-
-    return tables()
-
-
-def _look_ahead(
-    blocks: Iterator[bytes], columns: Sequence[Column], what: str
-) -> tuple[list[bytes], set[str] | None]:
-    """The first blocks, and the keys in them until all are found; None if no line is an object."""
-    head: list[bytes] = []
-    seen: set[str] | None = None
-    wanted = {column.name for column in columns}
-    for block in blocks:
-        if not head:
+    # An empty table first, because a column without rows has a type, too.
+    yield partial(parser.parse, b"")
+    blocks = _whole_rows(_reader(source, what), _Lines(), _longest_row(columns), lose)
+    for number, block in enumerate(blocks):
+        if number == 0:
             _refuse_other_bytes(block, what)
-        head.append(block if head else block.removeprefix(UTF8_MARK))
-        for line in io.BytesIO(head[-1]):
-            row = _object(line)
-            if row is not None:
-                seen = (seen or set()) | (wanted & row.keys())
-                if seen == wanted:
-                    return head, seen
-        if sum(map(len, head)) > LONGEST_LOOK_AHEAD:
-            break
-    return head, seen
+        yield partial(parser.parse, block.removeprefix(UTF8_MARK) if number == 0 else block)
 
 
 class _JsonLines:

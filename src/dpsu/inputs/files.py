@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from dpsu.contributions.id_columns import Column, Lose
-from dpsu.errors import DataError, ParameterError, shown, without_values
+from dpsu.errors import DataError, ParameterError, shown, warn, without_values
 from dpsu.inputs import delimited
+from dpsu.inputs.also_public import identity
 from dpsu.inputs.columns import pick
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
@@ -38,8 +39,16 @@ OTHER_SUFFIXES = (
 )  # fmt: skip
 
 
-def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None) -> list[Path]:
-    """The files that names, globs and folders stand for; raises an error if there is none."""
+def expand(
+    sources: Sequence[str | os.PathLike[str]],
+    format_: str | None = None,
+    note_hidden: Callable[[list[Path]], None] = lambda hidden: None,
+) -> list[Path]:
+    """The files that names, globs and folders stand for; raises an error if there is none.
+
+    Each file is there once, whatever names and links lead to it. Hidden files in folders, such as
+    copies that editors keep, are left out and noted.
+    """
     if [str(source) for source in sources].count(STDIN) > 1:
         raise ParameterError("standard input was given twice; it can be read once")
     paths: list[Path] = []
@@ -49,6 +58,10 @@ def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None
             paths.append(path)
         elif _is(path.is_dir):
             inside = sorted(p for p in path.rglob("*") if p.is_file() and format_of(p) is not None)
+            hidden = [p for p in inside if any(map(_is_hidden, p.relative_to(path).parts))]
+            if hidden:
+                note_hidden(hidden)
+            inside = [p for p in inside if p not in hidden]
             if not inside:
                 raise ParameterError(f"folder {str(path)!r} has no {KNOWN_SUFFIXES} files")
             paths += inside
@@ -68,7 +81,18 @@ def expand(sources: Sequence[str | os.PathLike[str]], format_: str | None = None
                 f"{KNOWN_SUFFIXES} (optionally with .gz or .zst), or give {{format}}",
                 format=...,
             )
-    return paths
+    return list({identity(path) or path: path for path in reversed(paths)}.values())[::-1]
+
+
+def _is_hidden(part: str) -> bool:
+    return part.startswith(".")
+
+
+def warn_of_hidden(hidden: list[Path]) -> None:
+    """Say which files of a folder are not read."""
+    names = ", ".join(repr(path.name) for path in hidden[:3])
+    more = ", ..." if len(hidden) > 3 else ""
+    warn(f"hidden files in folders are not read: {names}{more}; name a file to have it read")
 
 
 def _is(question: Callable[[], bool]) -> bool:

@@ -24,6 +24,7 @@ import pytest
 
 import dpsu
 from dpsu.contributions.interning import intern
+from dpsu.inputs import delimited, files
 from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
 from tests.support import flat
@@ -292,11 +293,82 @@ def test_items_stay_with_their_users_whatever_length_things_claim() -> None:
     data = {"x": frame, "alice": ["a1", "a2"], "odd": np.array(5), "bob": ["b1", "b2"], "t": str}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)
-        rows = Source(data, dpsu.Users("user"), dpsu.Items("item")).rows(KEY, with_repeats=False)
+        rows = Source(data, dpsu.Users(), dpsu.Items()).rows(KEY, with_repeats=False)
         (part,) = rows.parts
         users, items, _ = part()
     held = set(zip(users.to_pylist(), items.to_pylist(), strict=True))
     assert held == {("x", "c"), ("alice", "a1"), ("alice", "a2"), ("bob", "b1"), ("bob", "b2")}
+
+
+def pairs_read(path: Path) -> list[tuple[Any, Any]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpsu.DataWarning)
+        pairs = Source(path, dpsu.Users(), dpsu.Items()).pairs(KEY, with_repeats=False)
+    users, items = pairs.users.values.to_pylist(), pairs.items.values.to_pylist()
+    return [
+        (users[user], items[item])
+        for block in pairs.blocks
+        for user, item in zip(block.users, block.items, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_row_is_too_long_by_its_own_length_wherever_it_begins(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is behind the first bytes of one that is too long is no row."""
+    monkeypatch.setattr(delimited, "BLOCK", 64)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", 100)
+    path = tmp_path / f"rows.{kind}"
+
+    def line(user: str, item: str, length: int = 0) -> str:
+        text = f"{user},{item}" if kind == "csv" else json.dumps({"user": user, "item": item})
+        return text + "#" * (length - len(text)) if kind == "csv" else f"{text:<{length}}"
+
+    for before in range(150):
+        for length in (60, 99, 100, 101, 130, 500):
+            rows = ["user,item"] if kind == "csv" else []
+            rows += [line("a", "i", 30)] * (before // 30) + [line("b", "i", 30 + before % 30)]
+            rows += [line("odd", "i", length), line("c", "i")]
+            for end in ("", "\n", "\r\n"):
+                path.write_bytes((end or "\n").join(rows).encode() + end.encode())
+                users = [user for user, _ in pairs_read(path)]
+                assert ("odd" in users) == (length <= 100), (before, length, end)
+                assert users.count("c") == 1, (before, length, end)
+                assert set(users) <= {"a", "b", "c", "odd"}, (before, length, end)
+
+
+def test_a_ragged_row_that_is_no_utf8_is_left_out_and_printed_nowhere(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    for odd in (b"eve,secret\xff,more", b"\xffeve", b"eve,se\xffcret"):
+        path.write_bytes(b"user,item\nann,caf\xc3\xa9\n" + odd + b"\nbob,\xc2\xa2\n")
+        assert set(pairs_read(path)) == {("ann", "caf\u00e9"), ("bob", "\u00a2")}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_is_read_once_by_whatever_names(tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    (folder / ".ipynb_checkpoints").mkdir(parents=True)
+    for name in ("a.csv", "b.csv", ".hidden.csv", ".ipynb_checkpoints/a-checkpoint.csv"):
+        (folder / name).write_text(f"user,item\n{name},x\n")
+    (tmp_path / "link.csv").symlink_to(folder / "a.csv")
+    (tmp_path / "hard.csv").hardlink_to(folder / "b.csv")
+    given: list[str | Path] = [
+        folder,
+        folder / "a.csv",
+        f"{folder}/*.csv",
+        tmp_path / "link.csv",
+        tmp_path / "hard.csv",
+    ]
+    with pytest.warns(dpsu.DataWarning, match="not read: '.hidden.csv', 'a-checkpoint.csv'; name"):
+        assert files.expand(given, note_hidden=files.warn_of_hidden) == [
+            folder / "a.csv", folder / "b.csv"
+        ]  # fmt: skip
+    named = folder / ".hidden.csv"
+    assert files.expand([named, folder]) == [named, folder / "a.csv", folder / "b.csv"]
+    assert len(files.expand(given[1:])) == 2
 
 
 def test_private_data_given_as_public_are_refused(tmp_path: Path) -> None:

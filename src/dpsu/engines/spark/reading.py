@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
-from dpsu.inputs.files import expand
+from dpsu.inputs.files import expand, warn_of_hidden
 from dpsu.inputs.formats import STDIN, TABLE, format_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def open_frame(session: SparkSession, sources: Sequence[str], format_: str | Non
         for name in sources[1:]:
             frame = frame.unionByName(session.table(name))
         return frame
-    paths = [path for source in sources for path in _paths(source, kind)]
+    paths = _paths(sources, kind)
     if kind == "parquet":
         return session.read.parquet(*paths)
     return _read_csv(session, paths, kind)
@@ -81,11 +81,13 @@ def _format(sources: Sequence[str]) -> str:
     return str(kinds.pop())
 
 
-def _paths(source: str, kind: str) -> list[str]:
-    """Paths of single files: of a folder, Spark would skip hidden files and read all others."""
-    if "://" in source:
-        return [source]
-    found = [path for path in expand([source], kind) if format_of(path) in (kind, None)]
+def _paths(sources: Sequence[str], kind: str) -> list[str]:
+    """Single files, each once: of a folder, Spark would skip hidden files and read all others."""
+    remote = dict.fromkeys(source for source in sources if "://" in source)
+    local = [source for source in sources if source not in remote]
+    found = [
+        path for path in expand(local, kind, warn_of_hidden) if format_of(path) in (kind, None)
+    ]
     if any(path.suffix.lower() == ".zst" for path in found):
         raise ParameterError("Spark reads no .zst files here; decompress them, or use .gz")
-    return [str(path.resolve()) for path in found]
+    return [*remote, *(str(path.resolve()) for path in found)]
