@@ -39,9 +39,7 @@ def carry_out(
     key = Key.from_os() if seed is None else Key.from_insecure_seed(seed)
     if seed is not None:
         warn("insecure_seed: this release is not private")
-    if spending.recorded:
-        # Without a ledger, reading tells the same a moment later, and nothing is lost.
-        check()
+    check()
     started = new_run(spending.dataset)
     with spending.charged(plan, run=started.id, choice=choice) as number:
         begin(started)

@@ -109,15 +109,24 @@ def test_a_column_of_lists_is_one_item_each() -> None:
     assert not said
 
 
-def test_a_mapping_of_columns_is_a_table() -> None:
-    """And no mapping of two users who are called as the columns are."""
+def test_a_mapping_is_a_table_where_its_columns_are_named() -> None:
+    """Keys may be ids of users: what they are called must not decide."""
     columns = FRAME.to_dict("list")
     named: dict[str, Any] = {"user": "user", "item": "item"}
     for made in [list, tuple, np.array, pa.array, pd.Series, pl.Series]:
         data = {name: made(cells) for name, cells in columns.items()}
         released = dpsu.release(data | {"other": [1]}, **named, **SURE)
         assert released.items == ("bread", "milk")
-    refused(lambda: dpsu.release(columns, **PROMISE), "may be names of columns, or users")
+    refused(
+        lambda: dpsu.release({"u1": ["bread"]}, **named, **PROMISE),
+        "there is no column 'user' in data", "if it maps users to items, drop the names",
+    )  # fmt: skip
+    people = {f"u{user}": ["bread", "milk"] for user in range(USERS)}
+    for more in ({}, {"user": ["a", "b"]}, {"user": ["a", "b"], "item": ["b"]}):
+        assert dpsu.release(people | more, **SURE).items == ("bread", "milk")
+    released, said = warned(columns)
+    assert released.items == ()
+    assert "give a table: pyarrow.table(data)" in said
     odd = {"user": ["u"], "item": {"a"}}
     refused(lambda: dpsu.release(odd, **named, **PROMISE), "a set, and no column")
     refused(

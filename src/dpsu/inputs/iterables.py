@@ -5,6 +5,7 @@ Cells are Python objects without a schema: they are text, or what was declared (
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,15 +15,24 @@ import pyarrow as pa
 from dpsu.contributions.cells import END_DAY, FIRST_DAY
 from dpsu.contributions.id_columns import Column, Lose, lose_nothing, repeats_of
 from dpsu.contributions.pairs import Rows
-from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.errors import DataError, ParameterError, warn, without_values
 from dpsu.inputs import frames
-from dpsu.inputs.columns import ONE_PER_ENTRY, DefaultName, column_error
+from dpsu.inputs.columns import (
+    ONE_PER_ENTRY,
+    DefaultName,
+    MissingColumnError,
+    column_error,
+)
 from dpsu.inputs.keyed import Keyed, check_types, label, one_per_entry
 from dpsu.randomness.keys import Key
 
 Collections = (list, set, frozenset)
 NO_PAIR = "some elements are not pairs of a user and an item"
 NO_COLLECTION = "some users have no list or set of items"
+USERS_TWICE = (
+    f"user={ONE_PER_ENTRY!r} is for tables and lists that name no users, and these data name them; "
+    "drop it"
+)
 TABLE = "give a table: a DataFrame with one row for each user and item"
 
 
@@ -30,10 +40,10 @@ def _listed(held: Any) -> list[Any] | None:
     """The items of one user; None if this is not a collection of items."""
     if isinstance(held, (str, bytes, type)) or not hasattr(held, "__len__"):
         return None
-    try:
+    # Whatever one user's object does when it is iterated must not end the run.
+    with contextlib.suppress(Exception):
         return list(held)
-    except TypeError:
-        return None
+    return None
 
 
 def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> Rows:
@@ -43,12 +53,16 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
     sizes: list[int] = []
     items: list[Any] = []
     repeats: list[Any] = []
-    wrong: Any = None
+    names = [column.name for column in (*keyed.users, *keyed.items)]
+    if len(data) == len(names) and all(name in data for name in names):
+        warn(
+            f"data is a mapping with the keys {' and '.join(map(repr, names))}, which are read as "
+            "ids of users; if they are columns, give a table: pyarrow.table(data)"
+        )
     for who, given in data.items():
         held = [given] if texts and isinstance(given, str) else given
         things = _listed(held)
         if things is None:
-            wrong = given
             lose(NO_COLLECTION)
             continue
         users.append(who)
@@ -57,43 +71,27 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
         items.extend(things)
         if with_repeats:
             repeats.extend(held.values() if isinstance(held, Mapping) else [1] * len(things))
-    if wrong is not None and not users:
-        raise ParameterError(
-            f"data maps users to {type(wrong).__name__}; each user needs a list or set of items"
-        )
     indices = np.repeat(np.arange(len(users), dtype=np.int32), sizes)
     owners = [_repeated(ids, indices) for ids in _untyped(keyed.users, users, lose)]
     return _rows(keyed, owners, items, repeats if with_repeats else None, shared_users=False)
 
 
 def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
-    """Read (user, item) pairs if elements are tuples, one user per element if collections."""
+    """Read (user, item) pairs, or one user per element if that was said."""
     if isinstance(data, ItemsView):
         raise ParameterError("data are the items of a mapping; give the mapping itself")
     elements, lose = list(data), keyed.tally.lose
-    refuse_users_twice(elements, keyed)
-    named = not one_per_entry(keyed.users)
-    if named and all(isinstance(element, tuple) for element in elements):
-        pairs = [element for element in elements if len(element) == 2]
-        if pairs or not elements:
-            if len(pairs) < len(elements):
-                lose(NO_PAIR)
-            owners = _untyped(keyed.users, [pair[0] for pair in pairs], lose)
-            return _rows(keyed, owners, [pair[1] for pair in pairs], None)
-    if elements and all(isinstance(element, Mapping) for element in elements):
-        raise DataError(
-            "data is a list of mappings, which may be rows; give a table: pandas.DataFrame(data), "
-            "or pyarrow.Table.from_pylist(data)"
-        )
-    if not all(isinstance(element, Collections) for element in elements):
-        raise DataError(
-            "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
-            f"per user; tuples are always read as pairs. For anything else, {TABLE}"
-        )
-    _refuse_rows(keyed)
+    check_shape(elements, keyed)
+    listed = one_per_entry(keyed.users)
+    fitting = [element for element in elements if _fits(element, listed)]
+    if len(fitting) < len(elements):
+        lose(NO_COLLECTION if listed else NO_PAIR)
+    if not listed:
+        owners = _untyped(keyed.users, [user for user, _ in fitting], lose)
+        return _rows(keyed, owners, [item for _, item in fitting], None)
     users: list[str] = []
     items: list[Any] = []
-    for position, held in enumerate(elements):
+    for position, held in enumerate(fitting):
         # A position is no identity: it changes when an earlier user leaves, and so would every
         # order derived from it. So ids are drawn from the key, independently of each other.
         drawn = key.digest("listed user", 0, 0, b"%d" % position).hex()
@@ -105,10 +103,50 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
     return _rows(keyed, [drawn_ids], items, None, shared_users=False)
 
 
-def check_shape(data: Iterable[Any], keyed: Keyed) -> None:
-    """Refuse a list of lists by the kind of its first element, before anything is charged."""
-    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Collections):
+def _fits(element: Any, listed: bool) -> bool:
+    """Whether an element is the items of one user, or a pair of a user and an item."""
+    if listed:
+        return isinstance(element, Collections)
+    return isinstance(element, tuple) and len(element) == 2
+
+
+def check_shape(data: Any, keyed: Keyed) -> None:
+    """Refuse data of which no element has the shape that was declared: no row is among them.
+
+    A single one that has it makes the others rows that are left out: one person's element must not
+    end the run.
+    """
+    listed = one_per_entry(keyed.users)
+    if listed and isinstance(data, Mapping):
+        raise ParameterError(USERS_TWICE)
+    if listed:
         _refuse_rows(keyed)
+    if isinstance(data, Mapping) and data:
+        held = data.values()
+        no_items = (bytes, type) if keyed.items[0].option == "text" else (str, bytes, type)
+        if not any(hasattr(each, "__len__") and not isinstance(each, no_items) for each in held):
+            raise ParameterError(
+                f"data maps users to {type(next(iter(held))).__name__}; each user needs a list or "
+                "set of items"
+            )
+    # Iterators can be read only once: those are looked at when they are read.
+    if not isinstance(data, (list, tuple)) or not data:
+        return
+    if any(_fits(element, listed) for element in data):
+        return
+    if listed and all(isinstance(element, tuple) for element in data):
+        raise ParameterError(USERS_TWICE)
+    if all(isinstance(element, Mapping) for element in data):
+        raise DataError(
+            "data is a list of mappings, which may be rows; give a table: pandas.DataFrame(data), "
+            "or pyarrow.Table.from_pylist(data)"
+        )
+    if all(isinstance(element, Collections) for element in data):
+        _refuse_rows(keyed)
+    raise DataError(
+        "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
+        f"per user; tuples are always read as pairs. For anything else, {TABLE}"
+    )
 
 
 def _refuse_rows(keyed: Keyed) -> None:
@@ -129,20 +167,8 @@ def _refuse_rows(keyed: Keyed) -> None:
             )
     if not said:
         raise ParameterError(
-            f"data is a list of lists or sets, which say of nobody whose they are; {rows}. If each "
-            f"is the items of one person, and nobody has two, say user={ONE_PER_ENTRY!r}"
-        )
-
-
-def refuse_users_twice(data: Any, keyed: Keyed) -> None:
-    """Refuse entries that name their users where each entry was said to be another user's."""
-    named = isinstance(data, Mapping) or (
-        isinstance(data, (list, tuple)) and bool(data) and isinstance(data[0], tuple)
-    )
-    if named and one_per_entry(keyed.users):
-        raise ParameterError(
-            f"user={ONE_PER_ENTRY!r} is for tables and lists that name no users, and these data "
-            "name them; drop it"
+            f"data is a list of lists or sets without ids of users; {rows}. If each "
+            f"is the items of one person, and no person has two, say user={ONE_PER_ENTRY!r}"
         )
 
 
@@ -223,23 +249,19 @@ def _untyped(columns: Sequence[Column], cells: Sequence[Any], lose: Lose) -> lis
 def is_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> bool:
     """Whether a mapping leads from names to columns, and not from users to their items.
 
-    Somebody must have said the names: keys are ids of users, if not, and one person's id must not
-    decide what the others' are. Of keys that are just the default names nobody knows what they are.
+    What was typed decides, and no key: keys may be ids of users, and one person's id must not
+    decide how the others' rows are read.
     """
-    if not all(column.name in data for column in columns):
+    if any(isinstance(column.name, DefaultName) for column in columns):
         return False
-    if not any(isinstance(column.name, DefaultName) for column in columns):
-        return True
-    if len(data) == len(columns):
-        names = " and ".join(map(str, columns))
-        raise ParameterError(
-            f"data is a mapping with the keys {names}, which may be names of columns, or users; "
-            "name the columns with {user} and {item}, or give a table, such as "
-            "pandas.DataFrame(data) or pyarrow.table(data)",
-            user=...,
-            item=...,
-        )
-    return False
+    for column in columns:
+        if column.name not in data:
+            raise MissingColumnError(
+                f"there is no column {column} in data, a mapping that is read as a table because "
+                "users and items were named; if it maps users to items, drop the names, or else ",
+                column.option,
+            )
+    return True
 
 
 def table_of(data: Mapping[Any, Any], columns: Sequence[Column], lose: Lose) -> pa.Table:

@@ -59,9 +59,9 @@ class Source:
         """Refuse what names, schemas and tokenizers say is wrong; no row is read."""
         columns = wanted(self.user, self.item, self.item.repeats)
         if isinstance(self.item, Tokens):
-            from dpsu.text.tokenizing import tokenize_by
+            from dpsu.text.tokenizing import try_tokenizer
 
-            tokenize_by(self.item.tokenizer)
+            try_tokenizer(self.item.tokenizer)
         if isinstance(self.item, Values):
             refuse_no_table(self.data, columns)
         with naming_columns(self.item):
@@ -124,7 +124,7 @@ class Source:
         if paths:
             sources = [
                 files.open_rows(path, columns, self.format, keyed.tally.lose)
-                for path in files.expand(paths, self.format)
+                for path in files.expand(paths, self.format, files.warn_of_hidden)
             ]
             if memory is not None:
                 memory.expect(kinds * sum(source.known_rows for source in sources))
@@ -140,7 +140,6 @@ class Source:
         _refuse_repeats(columns)
         assert isinstance(keyed, Keyed), "values are in tables, and anything else was refused"
         iterables.refuse_shared(keyed)
-        iterables.refuse_users_twice(data, keyed)
         if isinstance(data, Mapping):
             return iterables.from_mapping(data, keyed, with_repeats)
         return iterables.from_iterable(data, keyed, key)
@@ -231,7 +230,6 @@ def _refuse_by_names(data: Any, columns: list[Column], format: str | None) -> No
         iterables.check_table(data, columns)
     else:
         _refuse_repeats(columns)
-        iterables.refuse_users_twice(data, keyed)
         iterables.check_shape(data, keyed)
 
 

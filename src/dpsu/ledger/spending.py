@@ -84,11 +84,6 @@ class Spending:
         )
 
     @property
-    def recorded(self) -> bool:
-        """Whether releases are charged at all."""
-        return self._ledger is not None
-
-    @property
     def path(self) -> Path | None:
         """The file of the ledger; None where nothing is recorded."""
         return None if self._ledger is None else self._ledger.path

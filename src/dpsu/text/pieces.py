@@ -21,6 +21,7 @@ Piece = tuple[pa.Array, pa.Array]
 # Large enough that the overhead of a piece is small, small enough to stay in the cache.
 BYTES_AT_ONCE = 1 << 22
 NO_TEXT = "some rows have no text"
+FAILED = "the tokenizer fails on some texts, or returns no list of texts for them"
 TOO_LONG = f"some tokens have more than {LONGEST_ITEM:,} bytes"
 
 
@@ -122,5 +123,6 @@ class Tokens:
         """The tokens of each text."""
         segments = self._tokenize(texts)
         self._tally.lose(TOO_LONG, segments.too_long)
+        self._tally.lose(FAILED, segments.failed)
         self._tally.see(int(np.count_nonzero(np.diff(segments.row_stops, prepend=0))))
         return segments

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import text_buffers
-from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.errors import DataError, ParameterError, is_memory_error
 from dpsu.kernels import segmenting
 from dpsu.runtime.extras import load
 from dpsu.text import paper_preprocessing
@@ -46,7 +46,8 @@ TEXTS_AT_ONCE = 256
 class Segments:
     """Tokens as ranges of bytes of `data`; those of row r end before ``row_stops[r]``.
 
-    A token that was too long has the length -1; `too_long` says how many there are.
+    A token that was too long has the length -1; `too_long` says how many there are, and `failed`
+    of how many texts the tokenizer made no list of texts.
     """
 
     data: NDArray[np.uint8]
@@ -54,6 +55,7 @@ class Segments:
     lengths: NDArray[np.int32]
     row_stops: NDArray[np.int64]
     too_long: int
+    failed: int = 0
 
 
 Tokenize = Callable[[pa.Array], Segments]
@@ -114,23 +116,14 @@ def _segments(
 
 def _collected(split: SplitMany, texts: pa.Array) -> Segments:
     """Gather tokens that are Python objects into one buffer."""
-    chunks, sizes = [], []
+    chunks, sizes, failed = [pa.array([], pa.large_string())], [], 0
     for first in range(0, len(texts), TEXTS_AT_ONCE):
         some = texts.slice(first, TEXTS_AT_ONCE).to_pylist()
-        tokens = without_values(
-            lambda some=some: [_tokens(found) for found in split(some)],  # type: ignore[misc]
-            "the tokenizer failed on a text",
-        )
-        sizes += [len(found) for found in tokens]
-        flat = [token for found in tokens for token in found]
-        chunks.append(
-            without_values(
-                lambda flat=flat: pa.array(flat, pa.large_string()),  # type: ignore[misc]
-                "the tokenizer returned something that is not text; tokens must be texts",
-            )
-        )
-    joined = pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_string())
-    data, offsets = text_buffers(joined)
+        for tokens, numbers in _tokens_of(split, some):
+            chunks.append(tokens)
+            sizes += numbers or [0]
+            failed += not numbers
+    data, offsets = text_buffers(pa.concat_arrays(chunks))
     lengths = np.diff(offsets)
     beyond = lengths > LONGEST_ITEM
     return Segments(
@@ -139,13 +132,42 @@ def _collected(split: SplitMany, texts: pa.Array) -> Segments:
         np.where(beyond, -1, lengths).astype(np.int32),
         np.cumsum(np.array(sizes, np.int64)),
         int(beyond.sum()),
+        failed,
     )
+
+
+def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, list[int]]]:
+    """Tokens of all texts, and how many each has; none for a text on which the tokenizer fails.
+
+    One person's text must not end the run, nor cost the others theirs.
+    """
+    try:
+        found = [_tokens(tokens) for tokens in split(texts)]
+        flat = pa.array([token for tokens in found for token in tokens], pa.large_string())
+        yield flat, [len(tokens) for tokens in found]
+        return
+    except Exception as error:
+        if is_memory_error(error):
+            raise
+    if len(texts) == 1:
+        yield pa.array([], pa.large_string()), []
+        return
+    for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
+        yield from _tokens_of(split, half)
 
 
 def _tokens(found: Iterable[str]) -> list[str]:
     if isinstance(found, str):
         raise DataError("the tokenizer returned one text; it must return a list of tokens")
     return [token for token in found if token]
+
+
+def try_tokenizer(tokenizer: Tokenizer | None) -> None:
+    """Refuse a tokenizer that is not there, or that fails on a text of ours."""
+    if tokenize_by(tokenizer)(pa.array(["Some words."], pa.large_string())).failed:
+        raise ParameterError(
+            "the tokenizer fails on the text 'Some words.', or does not return a list of texts"
+        )
 
 
 def content_of(path: str) -> TokenizerFile:

@@ -193,19 +193,30 @@ def test_a_tokenizer_file(tmp_path: Path) -> None:
         tokenize_by(str(tmp_path / "missing.json"))
 
 
-def test_a_tokenizer_that_fails_tells_nothing_of_the_text() -> None:
-    def fail(text: str) -> list[str]:
-        raise ValueError(text)
+def test_a_text_on_which_a_tokenizer_fails_is_left_out_alone() -> None:
+    def fails(text: str) -> list[str]:
+        if text == "odd":
+            raise ValueError(text)
+        return text.split()
 
-    for tokenizer, told in (
-        (fail, "the tokenizer failed on a text"),
-        (lambda text: text, "it must return a list of tokens"),
-        (lambda text: [1], "tokens must be texts"),
-    ):
-        with pytest.raises(dpsu.DataError, match=told) as caught:
-            held({"u": "Zzsecret"}, tokenizer)
-        assert "Zzsecret" not in repr(caught.value)
-        assert caught.value.__context__ is None
+    def one_text(text: str) -> Any:
+        return text if text == "odd" else text.split()
+
+    def no_text(text: str) -> Any:
+        return [1] if text == "odd" else text.split()
+
+    texts = {f"u{k}": "odd" if k == 5 else f"word {k}" for k in range(600)}
+    for tokenizer in (fails, one_text, no_text):
+        with pytest.warns(dpsu.DataWarning, match="the tokenizer fails on some texts") as caught:
+            found = held(texts, tokenizer)
+        assert "odd" not in str([warning.message for warning in caught])
+        assert found == {u: {"word": 1, u[1:]: 1} for u in texts if u != "u5"}
+
+
+def test_a_tokenizer_that_fails_on_every_text_is_refused_before_any_is_read() -> None:
+    for tokenizer in (lambda text: text, lambda text: [1], lambda text: 1 / 0):
+        with pytest.raises(dpsu.ParameterError, match=r"fails on the text 'Some words\.'"):
+            Source({}, dpsu.Users(DEFAULT_USER), dpsu.Tokens("text", tokenizer)).check()
 
 
 # ---- items of users ------------------------------------------------------------------------------

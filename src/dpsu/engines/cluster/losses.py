@@ -20,7 +20,7 @@ from dpsu.inputs.melted import columns_of_values
 from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
 from dpsu.text.corpus import WITH_SPACE
-from dpsu.text.pieces import NO_TEXT, TOO_LONG, not_utf8
+from dpsu.text.pieces import FAILED, NO_TEXT, TOO_LONG, not_utf8
 
 # Noted where at least one row, or one item of a text, had both a user and an item: not a loss.
 COMPLETE = ""
@@ -36,7 +36,7 @@ def reasons(plan: Plan) -> tuple[str, ...]:
         return tuple(dict.fromkeys([incomplete(user, item), *told]))
     if plan.text is None:
         return (incomplete(user, item),)
-    told = [NO_TEXT, not_utf8(plan.text.column), TOO_LONG, without_user(plan)]
+    told = [NO_TEXT, not_utf8(plan.text.column), TOO_LONG, FAILED, without_user(plan)]
     return (*told, WITH_SPACE) if plan.by_length else tuple(told)
 
 
