@@ -48,9 +48,16 @@ def test_rows_that_are_none_are_ignored_as_on_one_machine(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = [f"u{k % 50},i{k % 4}" for k in range(200)]
-    rows[3:3] = ["u1", "u2,x,y", ",z", "u3,"]
+    rows[3:3] = [
+        "u1",
+        "u2,x,y",
+        ",z",
+        "u3,",
+        "u4" + "," * 30_000,
+        "u5,\xff,more",
+    ]
     path = tmp_path / "rows.csv"
-    path.write_text("user,item\n" + "\n".join(rows) + "\n")
+    path.write_text("user,item\n" + "\n".join(rows) + "\n", encoding="latin-1")
     with pytest.warns(dpsu.DataWarning, match="too few or too many"):
         here = flat.release(path, **SEEDED)
     frame = open_frame(spark, [str(path)], None)

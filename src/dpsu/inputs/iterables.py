@@ -60,8 +60,7 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
             "ids of users; if they are columns, give a table: pyarrow.table(data)"
         )
     for who, given in data.items():
-        held = [given] if texts and isinstance(given, str) else given
-        things = _listed(held)
+        things = _listed([given] if texts and isinstance(given, str) else given)
         if things is None:
             lose(NO_COLLECTION)
             continue
@@ -70,7 +69,8 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
         sizes.append(len(things))
         items.extend(things)
         if with_repeats:
-            repeats.extend(held.values() if isinstance(held, Mapping) else [1] * len(things))
+            counted = isinstance(given, Mapping)
+            repeats.extend(given.get(thing) if counted else 1 for thing in things)
     indices = np.repeat(np.arange(len(users), dtype=np.int32), sizes)
     owners = [_repeated(ids, indices) for ids in _untyped(keyed.users, users, lose)]
     return _rows(keyed, owners, items, repeats if with_repeats else None, shared_users=False)

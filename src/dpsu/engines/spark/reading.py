@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READ = ("parquet", "csv", "tsv", TABLE)
+# Rows with more cells end the run. Spark's own limit of 20,480 is a row of 20 KB.
+MOST_CELLS = 1 << 20
 
 
 def open_frame(session: SparkSession, sources: Sequence[str], format_: str | None) -> DataFrame:
@@ -58,6 +60,7 @@ def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
         "multiLine": True,
         "mode": "PERMISSIVE",
         "encoding": "UTF-8",
+        "maxColumns": MOST_CELLS,
     }
     schema = session.read.csv(paths, inferSchema=False, **options).schema
     names = list(schema.names)

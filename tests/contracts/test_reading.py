@@ -1,0 +1,32 @@
+"""Row by row: what is read of a person's rows depends on these alone, at every door.
+
+The theorem is in `docs/proofs/reading.md`. Random rows, many of them odd, are read in a random
+layout, and come to the pairs to which each of them comes by itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts import doors
+
+BY_NIGHT = pytest.mark.thorough
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(25, marks=BY_NIGHT)])
+@pytest.mark.parametrize("door", doors.DOORS)
+def test_rows_are_read_by_themselves(door: str, first: int, tmp_path: Path) -> None:
+    for seed in range(first, 12 * first or 25):
+        (folder := tmp_path / str(seed)).mkdir()
+        doors.check(doors.DOORS[door], f"{door} {seed}", folder)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("first", [0, pytest.param(2, marks=BY_NIGHT)])
+def test_rows_are_read_by_themselves_on_spark(first: int, spark: Any, tmp_path: Path) -> None:
+    for seed in range(first, 15 * first or 2):
+        (folder := tmp_path / str(seed)).mkdir()
+        doors.check(doors.on_spark(spark), f"spark {seed}", folder, 60)
