@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import carvalho2022, gopi2020, paper_claims
+from benchmarks import carvalho2022, gopi2020, paper_claims, yields
 from benchmarks import paper_numbers as published
 from benchmarks.paper_compare import Compared, at_limit, compared, copied
 from benchmarks.paper_corpora import TITLES
@@ -230,7 +230,7 @@ def _carvalho(sets: Sets, beside: list[Compared]) -> list[str]:
     parts += ["", "### Table 3: public vocabularies", "", PRIORS, "", *_table_3_of_priors(sets)]
     parts += ["", "Beside what was published:", ""]
     parts += _side_by_side(e for e in beside if (e.paper, e.table) == ("carvalho", "3"))
-    parts += ["", "### Table 4: sizes", "", NOT_PRIVATE]
+    parts += ["", "### Table 4: sizes", "", NOT_PRIVATE, "", yields.of_ties()]
     for name, entry in sets.items():
         parts += ["", f"**{TITLES[name]}**", "", *_table_4_of_greedy(name, entry, beside)]
     missing = [n for n in published.PRIVATE if n not in {e["stands_for"] for e in sets.values()}]

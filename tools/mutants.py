@@ -452,7 +452,7 @@ def report() -> str:
         "## Mutations",
         "",
         f"Of {len(MUTATIONS)} mutations that each weaken a guarantee on purpose, tests killed "
-        f"**{killed(MUTATIONS)}** ({killed(MUTATIONS) / len(MUTATIONS):.0%}) when each was "
+        f"**{killed(MUTATIONS)}** ({killed(MUTATIONS) / len(MUTATIONS):.1%}) when each was "
         "last tried; `make mutants` tries them all. Each is one change of one function, listed "
         "with its reason and its "
         "tests in `tools/mutations.toml`. The check that proofs were read against the code notices "

@@ -38,6 +38,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "cli.md": _command_line(),
         DOCS / "figures" / "speed.md": _speed(),
         DOCS / "figures" / "yields.md": _yields(),
+        DOCS / "explanation" / "how-it-works.md": _how_it_works(),
         DOCS / "figures" / "counts.md": _counts(),
         DOCS / "figures" / "text.md": _texts(),
         DOCS / "figures" / "papers.md": _papers(),
@@ -103,12 +104,18 @@ def _measured(result: dict[str, Any]) -> str:
 
 
 def _yields() -> str:
-    from benchmarks import choosing, yields
+    from benchmarks import choosing, steep, yields
 
     found, chosen = (json.loads(each.RESULTS.read_text("utf-8")) for each in (yields, choosing))
-    return (
-        f"# Yields\n\n{yields.EXPLANATION}\n{yields.tables(found)}\n\n{choosing.section(chosen)}\n"
-    )
+    parts = [yields.EXPLANATION, yields.of_ties() + "\n" + yields.tables(found)]
+    parts += [steep.section(steep.kept()), choosing.section(chosen)]
+    return "\n\n".join(["# Yields", *parts]) + "\n"
+
+
+def _how_it_works() -> str:
+    from benchmarks import steep
+
+    return _filled("explanation/how-it-works.md", {"steep": steep.summary(steep.kept())})
 
 
 def _counts() -> str:

@@ -55,7 +55,7 @@ def plot_flow(path: Path) -> None:
     top.set(ylabel="24 users", yticks=[], title="1. Users hold items; at most 4 of each count")
     colors = ["#2ca02c" if item in released else "#bbbbbb" for item in items]
     middle.bar(items, [weights[item] for item in items], color=colors)
-    middle.set(title="2. Every user shares one unit of weight between its items", ylabel="weight")
+    middle.set(title="2. Users of k items give each 1/√k; here are the sums", ylabel="weight")
     middle.axhline(plan.threshold or 0.0, color="#d62728", linestyle="--", linewidth=1)
     chances = [plan.curve.probability(weights[item]) for item in items]
     bottom.bar(items, chances, color=colors)
@@ -75,7 +75,7 @@ def _shopping() -> tuple[dict[str, list[str]], dict[str, float], dpsu.Release]:
         for u in range(24)
     }
     held["user 7"].append("secret")
-    rows = Source(held, dpsu.Users("user"), dpsu.Items("item")).rows(key, with_repeats=False)
+    rows = Source(held, dpsu.Users(), dpsu.Items()).rows(key, with_repeats=False)
     plan = dpsu.plan(**FLOW)
     items, units = local.shares(plan, intern(rows), key)
     weights = np.ldexp(units.astype(float), -plan.policy.fraction_bits)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from benchmarks import choosing, steep, yields
 from tools import pages, reference
 
 import dpsu
@@ -53,6 +54,24 @@ def test_generated_pages_are_up_to_date() -> None:
             f"run python -m tools.pages for {path.name}"
         )
     assert pages.leftover() == []
+
+
+def test_what_is_claimed_of_mechanisms_was_measured() -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    rows = steep.kept()
+    assert f"[up to {steep.most(rows)}](" in readme
+    assert f"misses {steep.missed(rows, 'greedy')[:-1]} % of the common items" in readme
+    found = json.loads(yields.RESULTS.read_text("utf-8"))
+    sizes = [at["sizes"] for name in yields.NAMES for at in found[name]["rows"].values()]
+    parts = [100 * each["sieve"]["size"] / yields.published(each) - 100 for each in sizes]
+    assert f"`sieve` releases {min(parts):.0f} % to {max(parts):.0f} % more" in readme
+    alone = [
+        max(row["sizes"]["greedy"], row["sizes"]["policy-laplace"]) / row["sizes"]["sieve 300"]
+        for row in json.loads(choosing.RESULTS.read_text("utf-8"))
+        if row["items_per_user"] < 1.1
+    ]
+    page = " ".join((ROOT / "docs" / "explanation" / "how-it-works.md").read_text("utf-8").split())
+    assert f"up to {max(alone):.1f} times as much as `sieve`" in page
 
 
 def test_every_public_name_has_a_page_in_the_reference() -> None:

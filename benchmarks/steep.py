@@ -1,0 +1,161 @@
+"""Where popularity is steep or items are few: what each mechanism releases, and what it misses.
+
+    python -m benchmarks.steep [--keys 10]    (two minutes)
+
+People are made up (`made_up.zipf_like`). Results are kept in benchmarks/results/steep.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import dpsu
+from benchmarks.kept import keep
+from benchmarks.yields import facts_of, interned
+from dpsu.engines import local
+from dpsu.randomness.keys import Key
+from dpsu.yields.made_up import zipf_like
+
+RESULTS = Path(__file__).resolve().parent / "results" / "steep.json"
+NAMES = ("sieve", "greedy", "policy-laplace", "bits", "weighted-gaussian", "auto")
+PEOPLE, EPSILON, DELTA = 20_000, 1.0, 1e-6
+# What one person in a hundred holds.
+COMMON = PEOPLE // 100
+VOCABULARIES, SIZES, EXPONENTS = (100_000, 1_000), (3, 6, 10, 20), (1.0, 1.3, 1.6)
+SPREADS = {1.0: "all hold equally many", 1.8: "some hold far more than others"}
+
+ABOUT = f"""\
+## Steep popularity, and few different items
+
+Made by `python -m benchmarks.steep`: {PEOPLE:,} made-up people, epsilon {EPSILON:g}, delta
+{DELTA:.0e}, {{keys}} keys. The item of rank r is drawn in proportion to r to the power of minus the
+exponent. The sets have a spread (mean by median) of 1, where all hold equally many items, or 1.8.
+A cell has the mean number of released items and, in brackets, how many *common* items are missed on
+average: items that {COMMON} people or more hold. The largest number of a row is bold."""
+
+
+def measured(
+    vocabulary: int, spread: float, size: int, exponent: float, keys: int
+) -> dict[str, Any]:
+    """What every mechanism releases and misses of one set."""
+    rows = zipf_like(
+        PEOPLE, items_per_user=size, zipf=exponent, vocabulary=vocabulary, spread=spread, seed=1
+    )
+    # Held or not: how often a person drew an item would order the votes of greedy by popularity.
+    pairs = interned(rows.set_column(2, "count", pa.array(np.ones(len(rows), np.int64))))
+    holders = facts_of(pairs)[0]
+    common = set(pairs.items.values.take(pa.array(np.flatnonzero(holders >= COMMON))).to_pylist())
+    found: dict[str, Any] = {
+        "vocabulary": vocabulary, "spread": spread, "items": size, "exponent": exponent,
+        "keys": keys, "common": len(common),
+    }  # fmt: skip
+    for name in NAMES:
+        plan = dpsu.plan(epsilon=EPSILON, delta=DELTA, mechanism=name)
+        sizes, missed = [], []
+        for seed in range(keys):
+            out = local.select_items(plan, pairs, Key.from_insecure_seed(1000 + seed))[1]
+            sizes.append(len(out))
+            missed.append(len(common.difference(out.to_pylist())))
+        found[name] = [float(np.mean(sizes)), float(np.mean(missed))]
+    return found
+
+
+def ahead(row: dict[str, Any]) -> float:
+    """What greedy releases by what sieve releases."""
+    return float(row["greedy"][0] / row["sieve"][0])
+
+
+def most(rows: Iterable[dict[str, Any]]) -> str:
+    """How many times as much as sieve greedy releases at most."""
+    return f"{max(map(ahead, rows)):.1f} times"
+
+
+def missed(rows: Iterable[dict[str, Any]], name: str) -> str:
+    """The part of the common items that a mechanism misses where greedy is ahead."""
+    won = [row for row in rows if ahead(row) > 1.0]
+    return f"{sum(row[name][1] for row in won) / sum(row['common'] for row in won):.0%}"
+
+
+def worst(rows: Iterable[dict[str, Any]]) -> str:
+    """The least that auto releases by the best of the others, which have all of epsilon."""
+    return f"{min(r['auto'][0] / max(r[name][0] for name in NAMES[:-1]) for r in rows):.0%}"
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """What greedy releases by what sieve releases, for every set."""
+    lines = ["| different items | items per user |" + "".join(f" {e:g} |" for e in EXPONENTS)]
+    lines.append("|---:|---:" + "|---:" * len(EXPONENTS) + "|")
+    parts = {(r["vocabulary"], r["items"], r["exponent"], r["spread"]): ahead(r) for r in rows}
+    for vocabulary, size in itertools.product(VOCABULARIES, SIZES):
+        cells = [
+            " / ".join(f"{parts[vocabulary, size, exponent, spread]:.2f}" for spread in SPREADS)
+            for exponent in EXPONENTS
+        ]
+        lines.append(f"| {vocabulary:,} | {size} | {' | '.join(cells)} |")
+    alike, apart = SPREADS.values()
+    return "\n".join([
+        "What `greedy` releases by what `sieve` releases, for exponents of Zipf's law. First if "
+        f"{alike}, then if {apart}:", "", *lines, "",
+        f"So `greedy` releases up to {most(rows)} as much, and from users with {SIZES[1]} items "
+        f"or more up to {most(row for row in rows if row['items'] >= SIZES[1])}. Where it is ahead "
+        f"it misses {missed(rows, 'greedy')} of the items that one "
+        f"person in a hundred holds, `policy-laplace` {missed(rows, 'policy-laplace')}, `sieve` "
+        f"{missed(rows, 'sieve')} and `bits` {missed(rows, 'bits')}. `auto` releases {worst(rows)} "
+        "of the best or more. Made by `python -m benchmarks.steep`; [all "
+        "numbers](../figures/yields.md#steep-popularity-and-few-different-items).",
+    ])  # fmt: skip
+
+
+def section(rows: list[dict[str, Any]]) -> str:
+    """The page's section: a table for each number of items and spread."""
+    parts = [ABOUT.format(keys=rows[0]["keys"])]
+    for vocabulary, (spread, told) in itertools.product(VOCABULARIES, SPREADS.items()):
+        parts += ["", f"{vocabulary:,} different items, {told}:", ""]
+        parts.append(f"| items per user | exponent | common | {' | '.join(NAMES)} |")
+        parts.append("|---:" * (3 + len(NAMES)) + "|")
+        for row in rows:
+            if (row["vocabulary"], row["spread"]) != (vocabulary, spread):
+                continue
+            largest = max(row[name][0] for name in NAMES)
+            cells = [f"{row[name][0]:,.0f}" for name in NAMES]
+            cells = [
+                f"{f'**{cell}**' if row[name][0] == largest else cell} ({row[name][1]:.1f})"
+                for name, cell in zip(NAMES, cells, strict=True)
+            ]
+            parts.append(
+                f"| {row['items']} | {row['exponent']:g} | {row['common']} | {' | '.join(cells)} |"
+            )
+    return "\n".join(parts)
+
+
+def kept() -> list[dict[str, Any]]:
+    """What was last measured."""
+    found: list[dict[str, Any]] = json.loads(RESULTS.read_text("utf-8"))
+    return found
+
+
+def main() -> None:
+    """Measure every set, and keep what was found."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--keys", type=int, default=10)
+    keys = parser.parse_args().keys
+    warnings.simplefilter("ignore")
+    rows = []
+    for cell in itertools.product(VOCABULARIES, SPREADS, SIZES, EXPONENTS):
+        rows.append(measured(*cell, keys))
+        print(cell, f"{ahead(rows[-1]):.2f}", flush=True)
+    keep(RESULTS, rows)
+    print(summary(rows))
+
+
+if __name__ == "__main__":
+    main()
