@@ -139,7 +139,9 @@ def test_what_is_no_list_of_texts_is_refused() -> None:
         for use in (words.transform, vocabulary(groups="row").fit):
             with pytest.raises(ValueError, match="texts must be an iterable of texts"):
                 use(wrong)
-        with pytest.raises(ValueError, match=r"groups(='one text' is neither| must be an iterable of)"):
+        with pytest.raises(
+            ValueError, match=r"groups(='one text' is neither| must be an iterable of)"
+        ):
             vocabulary().fit(TEXTS, groups=wrong)
     for several in (np.array([TEXTS]), pd.DataFrame({"text": TEXTS})):
         with pytest.raises(ValueError, match=r"groups are a \w+, which has columns"):
