@@ -187,8 +187,8 @@ def audit(
     >>> dpsu.audit(inflated, trials=4000).passed
     True
     """
-    whole_number("trials", trials, 2 * COPIES, 10**9)
-    number("error", error, 1e-30, 0.5)
+    trials = whole_number("trials", trials, 2 * COPIES, 10**9)
+    error = number("error", error, 1e-30, 0.5)
     if not isinstance(plan, Plan):
         raise ParameterError(f"plan is a {type(plan).__name__}; give what dpsu.plan returned")
     for name, given in (

@@ -119,9 +119,8 @@ class Typed:
             return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        # Plain numbers from here on: NumPy's compute in their own, smaller types.
         for name, each in options_of(type(self)).items():
-            object.__setattr__(self, name, each.check(name, getattr(self, name)))
+            set_fields(self, **{name: each.check(name, getattr(self, name))})
         self.check()
 
     def check(self) -> None:
@@ -155,13 +154,22 @@ def _refuse_unknown(call: str, typed: Iterable[str], known: Collection[str]) -> 
             raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{near}")
 
 
+def set_fields(made: object, **checked: object) -> None:
+    """Set fields of a frozen dataclass, as it is made, to what their checks returned."""
+    for name, value in checked.items():
+        object.__setattr__(made, name, value)
+
+
 Flags = dict[str, str] | None
 
 
 def number(
     name: str, value: object, lowest: float, highest: float, *, flags: Flags = None
 ) -> float:
-    """Check that an option is a number within its bounds."""
+    """An option as a plain number, of which is checked that it lies within its bounds.
+
+    Callers go on with what is returned: numbers of NumPy compute in their own, smaller types.
+    """
     given = _float(value)
     if math.isnan(given):
         told = f"is not a number; give one from {lowest:g} to {highest:g}"
@@ -186,7 +194,7 @@ def _float(value: object) -> float:
 def whole_number(
     name: str, value: object, lowest: int, highest: int, *, flags: Flags = None
 ) -> int:
-    """Check that an option is a whole number within its bounds."""
+    """An option as a plain whole number, of which is checked that it lies within its bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         told = f"is not a whole number; give one from {lowest} to {highest}"
         raise option_error(name, told, value, flags=flags)

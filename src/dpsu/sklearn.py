@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError, warn, without_values
@@ -26,8 +26,7 @@ from sklearn.base import BaseEstimator, TransformerMixin  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 ROW = "row"
-# Nobody typed these names of columns.
-USER, WORD, TEXT = DefaultName("group"), DefaultName("word"), "text"
+USER, TEXT, WORD = "group", "text", DefaultName("word")
 LEARNED = ("release_", "vocabulary_")
 
 
@@ -64,9 +63,11 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     **Privacy.** `vocabulary_`, `release_` and a pickle of the estimator are (epsilon,
-    delta)-differentially private. Every `fit` spends epsilon and delta again. It checks that texts
-    are texts before it is charged, and tells nobody but its caller. What `transform` returns is
-    computed from the texts it is given and reveals as much as they do.
+    delta)-differentially private. Every `fit` spends epsilon and delta again. Before it is charged,
+    it looks at types and lengths of texts and groups, and lists those that are iterators; it looks
+    at no text and no group. Python objects are read as text, one by one, and typed arrays and
+    series keep their types. Texts and groups that cannot be read are dropped with a warning. What
+    `transform` returns is computed from the texts it is given and reveals as much as they do.
 
     **Cost.** That of :func:`dpsu.release`; `transform` is linear in the text.
 
@@ -123,7 +124,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         del y
-        texts = _texts(X)
+        texts = _cells("texts", X)
         people = self._people(groups)
         if people is not None and len(people) != len(texts):
             raise ParameterError("groups is longer or shorter than the texts; give one for each")
@@ -132,15 +133,9 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "this vocabulary was fitted before: fitting again spends epsilon="
                 f"{self.epsilon:g} and delta={self.delta:g} once more for the same people"
             )
-        import pyarrow as pa
-
-        data: Any = [[text] for text in texts.to_pylist()]
-        user = ONE_PER_ENTRY
-        if people is not None:
-            data, user = pa.table({USER: people, TEXT: texts}), USER
         found = release(
-            data,
-            user=user,
+            {TEXT: texts} if people is None else {USER: people, TEXT: texts},
+            user=ONE_PER_ENTRY if people is None else USER,
             item=self._tokens(),
             epsilon=self.epsilon,
             delta=self.delta,
@@ -165,7 +160,7 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "fit needs groups, the person behind each text: fit(texts, groups=users); "
                 "groups='row' says that each text is a person of its own"
             )
-        return None if isinstance(groups, str) else _column(groups)
+        return None if isinstance(groups, str) else _cells("groups", groups)
 
     def transform(self, X: Any) -> csr_matrix:  # noqa: N803
         """Count the words of the vocabulary in each text.
@@ -255,37 +250,32 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _texts(given: Any) -> Any:
-    import pyarrow as pa
-
-    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
-        raise ParameterError(
-            "texts must be an iterable of texts, one for each document, not a "
-            f"{type(given).__name__}; for one document: [text]"
-        )
-    if hasattr(given, "columns"):
+def _cells(name: str, given: Any) -> Any:
+    """Cells, of which none was looked at, as :func:`dpsu.release` takes a column."""
+    kind, dimensions = type(given).__name__, getattr(given, "ndim", 1)
+    if hasattr(given, "columns") or dimensions > 1:
         # What is iterated of a frame are the names of its columns.
         raise ParameterError(
-            f"texts are a {type(given).__name__}, which has columns; give the one that holds the "
-            "texts: fit(frame['text'], groups=frame['user'])"
+            f"{name} are a {kind}, which has columns; give the one that holds the {name}: "
+            "fit(frame['text'], groups=frame['user'])"
         )
-    texts = given.tolist() if hasattr(given, "tolist") else list(given)
+    whole = isinstance(given, (str, bytes, Mapping, Set))
+    if whole or not hasattr(given, "__iter__") or not dimensions:
+        raise ParameterError(
+            f"{name} must be an iterable of {name}, one for each document, not a {kind}; for one "
+            "document: [text]"
+        )
+    return given if hasattr(given, "__len__") else list(given)
+
+
+def _texts(given: Any) -> Any:
+    """Texts to transform: each has a row, so that none may be missing."""
+    import pyarrow as pa
+
+    cells = _cells("texts", given)
+    texts = cells.tolist() if hasattr(cells, "tolist") else list(cells)
     if not all(isinstance(text, str) for text in texts):
         raise ParameterError("texts must be an iterable of texts; something in it is not a text")
     return without_values(
         lambda: pa.array(texts, pa.large_string()), "a text has lone surrogates; repair it"
     )
-
-
-def _column(given: Any) -> Any:
-    """Ids as an Arrow array, from a list, an array, or a series of any library."""
-    import pyarrow as pa
-
-    def convert() -> Any:
-        if hasattr(given, "to_arrow"):
-            return given.to_arrow()
-        ready = isinstance(given, (pa.Array, pa.ChunkedArray))
-        listed = given if ready or hasattr(given, "__array__") else list(given)
-        return listed if ready else pa.array(listed, from_pandas=True)
-
-    return without_values(convert, "groups mix types; they must be all text or all integers")

@@ -36,6 +36,12 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3}
         ("user array<string>, item string", {}, dpsu.DataError, "a user is one value"),
         ("user int, item array<array<int>>", {}, dpsu.DataError, "lists of lists"),
         ("user int, item struct<a:double>", {}, dpsu.DataError, "round them"),
+        ("user int, item string collate UTF8_LCASE", {}, dpsu.DataError, r"f\.lower\("),
+        ("user string collate UNICODE, item int", {}, dpsu.DataError, "'user' has a collation"),
+        ("user int, item array<struct<a:string collate UTF8_BINARY_RTRIM>>", {}, dpsu.DataError,
+         "'item' has a collation"),
+        ("user int, a int, item string collate UTF8_LCASE", {"item": ["a", "item"]},
+         dpsu.DataError, "'item' has a collation"),
         ("user int, item string", {"item": "user"}, dpsu.ParameterError, "different columns"),
         ("user int, item string", {"partitions": 0}, dpsu.ParameterError, "partitions"),
         ("user int, item int", {"public_items": ["a"]}, dpsu.DataError, "not an integer"),
@@ -47,6 +53,20 @@ def test_refusals(
     df = spark.createDataFrame([], columns)
     with pytest.raises(error, match=words):
         flat.spark_release(df, **BUDGET, **options)
+
+
+def test_a_collation_is_refused_with_what_cures_it(spark: SparkSession) -> None:
+    from pyspark.sql import functions as f
+
+    df = spark.sql("select id % 300 as user, 'Ann' collate UTF8_LCASE as item from range(600)")
+    for item in ("item", dpsu.Values("item")):
+        with pytest.raises(dpsu.DataError, match="'item' has a collation") as caught:
+            dpsu.spark.release(df, item=item, epsilon=1, delta=1e-6)
+    cured = eval(str(caught.value).rpartition(": ")[2], {"df": df, "f": f})
+    given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "weighted-gaussian"}
+    assert [*dpsu.spark.release(cured, **given).items.collect()] == [("ann",)]
+    unread = dpsu.spark.release(df.selectExpr("*", "1 as x"), item="x", **given)
+    assert [*unread.items.collect()] == [(1,)]
 
 
 def test_one_machine_does_not_collect_a_cluster(spark: SparkSession) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError, SkipTestWarning
@@ -19,6 +23,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_checks
 
 import dpsu
+from dpsu.inputs.reading import Source
+from dpsu.randomness.keys import Key
 from dpsu.sklearn import PrivateVocabulary
 
 TEXTS = [f"fresh {'bread' if k % 2 else 'milk'} and secret{k} things" for k in range(2000)]
@@ -129,10 +135,20 @@ def test_texts_and_groups_of_any_kind() -> None:
 
 def test_what_is_no_list_of_texts_is_refused() -> None:
     words = fitted()
-    for wrong in ("one text", 5, [b"bytes"], [None]):
+    for wrong in ("one text", 5, {"a": "b"}, {"a"}, np.array("a")):
         for use in (words.transform, vocabulary(groups="row").fit):
             with pytest.raises(ValueError, match="texts must be an iterable of texts"):
                 use(wrong)
+        with pytest.raises(
+            ValueError, match=r"groups(='one text' is neither| must be an iterable of)"
+        ):
+            vocabulary().fit(TEXTS, groups=wrong)
+    for several in (np.array([TEXTS]), pd.DataFrame({"text": TEXTS})):
+        with pytest.raises(ValueError, match=r"groups are a \w+, which has columns"):
+            vocabulary().fit(TEXTS, groups=several)
+    for missing in (b"bytes", None):
+        with pytest.raises(ValueError, match="something in it is not a text"):
+            words.transform([missing])
 
 
 def test_fitting_again_warns_that_budget_is_spent_again() -> None:
@@ -157,27 +173,68 @@ def test_a_pickle_holds_the_release_and_nothing_else() -> None:
     assert set(vars(words)) == {*words.get_params(), "release_", "vocabulary_", "stray"}
 
 
-def test_groups_are_not_quoted_in_errors() -> None:
-    cases: list[list[Any]] = [
-        [*range(1999), "Zzalice"],
-        [*PEOPLE[:-1], "Zz\ud800"],
-        [*range(1999), 2**70],
-        [*range(1999), object()],
-    ]
-    for groups in cases:
-        with pytest.raises(dpsu.DataError, match="all text or all integers") as caught:
+def handed_on(texts: Any, groups: Any) -> tuple[Any, Any]:
+    """What `fit` gives to `dpsu.release`: data, and options."""
+    with pytest.MonkeyPatch.context() as patch:
+        release = Mock(side_effect=ZeroDivisionError)
+        patch.setattr("dpsu.sklearn.release", release)
+        with pytest.raises(ZeroDivisionError):
+            vocabulary().fit(texts, groups=groups)
+    return release.call_args.args[0], release.call_args.kwargs
+
+
+def held(texts: list[Any], groups: list[Any]) -> set[tuple[str, str]]:
+    """Which group holds which word, as the release reads it."""
+    data, options = handed_on(texts, groups)
+    source = Source(data, dpsu.Users(options["user"]), options["item"])
+    pairs = source.pairs(Key.from_insecure_seed(1), with_repeats=False)
+    users, items = pairs.users.values.to_pylist(), pairs.items.values.to_pylist()
+    rows = [block.complete_rows() for block in pairs.blocks]
+    return {
+        (users[u], items[i])
+        for block in rows
+        for u, i in zip(block.users, block.items, strict=True)
+    }
+
+
+def test_the_cell_of_one_person_does_not_change_how_others_are_read() -> None:
+    words = ["bread", "milk", "soup"] * 2
+    times = [datetime.datetime(2024, 1, 1, hour) for hour in range(3)]
+    strange = [
+        b"Zz", times[0].date(), 1.5, "Zz\ud800", 2**70, True, object(), ["Zz"], None, 2**5000,
+    ]  # fmt: skip
+    for three in (["Ann", "Bob", "Eve"], [1, 2, 3], [2**70, 2**70 + 1, 1], times):
+        groups: list[Any] = three * 2
+        others = held(words, groups)
+        assert len(others) == len({user for user, _ in others}) == 3, groups
+        for cell in strange:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                by_cell = held([*words, "x"], [*groups, cell])
+                with_cell = held([*words, cell], [*groups, "x"])
+            assert {row for row in by_cell if row[1] != "x"} == others, cell
+            assert {row for row in with_cell if row[0] != "x"} == others, cell
+            assert "Zz" not in "".join(str(each.message) for each in caught), cell
+
+
+def test_typed_groups_keep_their_types() -> None:
+    floats = np.arange(2000) / 2
+    for groups in (floats, pd.Series(floats), pa.array(floats)):
+        with pytest.raises(dpsu.DataError, match=r"'group' has type double.*round them"):
             vocabulary().fit(TEXTS, groups=groups)
-        assert "Zz" not in repr(caught.value), groups
-        assert caught.value.__context__ is None, groups
 
 
 def test_texts_are_not_quoted_in_errors() -> None:
     broken = [*TEXTS[:-1], "Zzsecret \ud800"]
     words = fitted()
-    for use in (words.transform, vocabulary(groups="row").fit):
-        with pytest.raises(dpsu.DataError, match="surrogates") as caught:
-            use(broken)
-        assert "Zz" not in repr(caught.value)
+    with pytest.raises(dpsu.DataError, match="surrogates") as caught:
+        words.transform(broken)
+    assert "Zz" not in repr(caught.value)
+    with (
+        pytest.warns(dpsu.DataWarning, match="some cells of 'text' have no text"),
+        pytest.warns(dpsu.DataWarning, match="some rows have no text"),
+    ):
+        assert list(vocabulary(groups="row").fit(broken).vocabulary_) == WORDS
 
 
 def test_a_group_without_a_name_is_left_out() -> None:
@@ -190,7 +247,18 @@ def test_a_group_without_a_name_is_left_out() -> None:
 def test_a_fit_is_charged_before_it_reads(tmp_path: Path) -> None:
     ledger = dpsu.Ledger(tmp_path / "ledger.db")
     account = ledger.dataset("posts", budget=(3, 1e-5))
-    made = fitted(ledger=account, mechanism="weighted-laplace")
+    charged: list[bool] = []
+
+    class Cells(list[str]):
+        """Cells that note whether there is a charge when they are looked at."""
+
+        def __iter__(self) -> Iterator[str]:
+            charged.append(ledger.datasets() == ["posts"])
+            return super().__iter__()
+
+    made = vocabulary(ledger=account, mechanism="weighted-laplace")
+    made.fit(Cells(TEXTS), groups=Cells(PEOPLE))
+    assert set(charged) == {True}
     assert made.get_feature_names_out().tolist() == WORDS
     (entry,) = ledger.account("posts").releases
     assert (entry.state, entry.mechanism) == ("done", "weighted-laplace")

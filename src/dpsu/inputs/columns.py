@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsu.contributions.id_types import ID_TYPES
-from dpsu.errors import ParameterError
+from dpsu.errors import DataError, ParameterError
 from dpsu.options import Typed, option
 from dpsu.privacy.guarantee import LARGEST_IDS
 
@@ -252,6 +252,19 @@ def _other(name: object) -> str:
     if name is None:
         return f"None; if each row of the data is another person's, say {ONE_PER_ENTRY!r}"
     return f"a {type(name).__name__}; rename columns whose names are not text, and name one column"
+
+
+def collation_error(name: str, fix: str) -> DataError:
+    """The error for a column in which equal texts may differ in their bytes, as "Ann" and "ann"."""
+    return DataError(
+        f"column {name!r} has a collation by which different texts are equal, so that one person "
+        f"may be several here: dpsu compares bytes. Choose one spelling: {fix}"
+    )
+
+
+def sql_of_one_spelling(name: str) -> str:
+    """What to select in DuckDB and PostgreSQL instead of a column with a collation."""
+    return f'select lower(cast("{name}" as text)) collate "C"'
 
 
 def column_error(message: str, **columns: Any) -> ParameterError:

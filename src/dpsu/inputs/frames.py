@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.errors import DataError, ParameterError, without_values
-from dpsu.inputs.columns import pick
+from dpsu.inputs.columns import collation_error, pick, sql_of_one_spelling
 from dpsu.inputs.keyed import check_types
 from dpsu.runtime.extras import Later
 
@@ -22,6 +22,8 @@ else:
 
 # Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
 HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
+# By each collation of DuckDB, the two texts of at least one of these pairs are equal.
+ALIKE = (("a", "A"), ("a", "á"), ("e\u0301", "\u00e9"))
 
 
 def is_frame(data: Any) -> bool:
@@ -99,13 +101,41 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
 
 
 def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
-    """Refuse types of DuckDB that come as others, in which two different cells may be one."""
-    for name, type_ in zip(relation.columns, map(str, relation.types), strict=True):
-        if name in names and type_ in HIDDEN:
+    """Refuse types of DuckDB that come as others, in which two different cells may be one.
+
+    A collation is seen by what is equal to a text of its type; no row is read.
+    """
+    for name, type_ in zip(relation.columns, relation.types, strict=True):
+        if name in names and str(type_) in HIDDEN:
             raise DataError(
                 f"column {name!r} has type {type_}, which Arrow does not have; cast it to text: "
                 f'select cast("{name}" as varchar)'
             )
+        equal = [
+            f"coalesce(any_value({text}), '{one}') = '{other}'"
+            for text in (_texts_in(_quoted(name), type_) if name in names else ())
+            for one, other in ALIKE
+        ]
+        if equal and without_values(
+            lambda: relation.limit(0).aggregate(" or ".join(equal)).fetchall()[0][0],  # noqa: B023
+            _broken(relation),
+        ):
+            raise collation_error(name, sql_of_one_spelling(name))
+
+
+def _texts_in(cell: str, type_: Any) -> Iterator[str]:
+    """Expressions of DuckDB for a text in each place of a cell that has them."""
+    if str(type_) == "VARCHAR":
+        yield cell
+    elif type_.id in ("list", "array"):
+        yield from _texts_in(f"{cell}[1]", type_.children[0][1])
+    elif type_.id == "struct":
+        for name, inner in type_.children:
+            yield from _texts_in(f"{cell}.{_quoted(name)}", inner)
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
 
 
 def _refuse_index(data: Any, missing: list[str]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, option_error
-from dpsu.inputs.columns import pick
+from dpsu.inputs.columns import collation_error, pick, sql_of_one_spelling
 from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ BROKEN = (
 LOST = (
     "the server went away while the query ran: it was stopped, or the connection was lost. Nothing "
     "is wrong with the query; release again when the server is back"
+)
+# Whether texts of a column are equal in PostgreSQL only if their bytes are; no row is read.
+COLLATION = (
+    "coalesce((SELECT collisdeterministic FROM pg_collation WHERE oid = "
+    "pg_collation_for((SELECT {name} FROM {rows} LIMIT 0)::text)::regcollation), true)"
 )
 # What PostgreSQL's codes mean to the person who typed the query; two characters name a class.
 SQLSTATES = {
@@ -256,9 +261,22 @@ def _open_postgres(
         problem = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
         return query._failure() if problem is None else _query_error(problem)
 
+    def ask_collations() -> tuple[bool, ...]:
+        asked = (COLLATION.format(name=_quoted([name]), rows=query.rows) for name in names)
+        cursor.execute(f"SELECT {', '.join(asked)}")
+        return cursor.fetchone()
+
     schema = _explained(ask, explain)
     names = pick(columns, schema.names, "the query")
+    for name, by_bytes in zip(names, _explained(ask_collations, explain), strict=True):
+        if not by_bytes or _is_citext(schema.field(name).type):
+            raise collation_error(name, sql_of_one_spelling(name))
     return _as_text(schema), lambda: _explained(run, explain)
+
+
+def _is_citext(type_: Any) -> bool:
+    """Whether this is the type of PostgreSQL that has no collation and knows no capital letters."""
+    return getattr(getattr(type_, "value_type", type_), "type_name", None) == "citext"
 
 
 def _quoted(columns: Sequence[str]) -> str:

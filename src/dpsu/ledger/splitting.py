@@ -108,7 +108,7 @@ def split(
     name: str = "releases",
 ) -> Split:
     """The same with what all of them cost; `name` is what errors call their number."""
-    whole_number(name, releases, 1, MOST_RELEASES)
+    releases = whole_number(name, releases, 1, MOST_RELEASES)
     if not isinstance(budget, (tuple, list)) or len(budget) != 2:
         raise option_error("budget", "must be two numbers, epsilon and delta")
     allowed = Privacy(*budget)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsu.errors import option_error
-from dpsu.options import whole_number
+from dpsu.options import set_fields, whole_number
 
 SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -20,7 +20,7 @@ class PublicDigest:
     sha256: str
 
     def __post_init__(self) -> None:
-        whole_number("entries", self.entries, 0, 2**63)
+        set_fields(self, entries=whole_number("entries", self.entries, 0, 2**63))
         if not isinstance(self.sha256, str) or not SHA256.fullmatch(self.sha256):
             raise option_error("sha256", "is not a hash of 64 hexadecimal digits")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsu.options import number, whole_number
+from dpsu.options import number, set_fields, whole_number
 
 LARGEST_EPSILON = 50.0
 SMALLEST_EPSILON = 1e-4
@@ -37,11 +37,12 @@ class Privacy:
     ids_per_person: int = 1
 
     def __post_init__(self) -> None:
-        number("epsilon", self.epsilon, SMALLEST_EPSILON, LARGEST_EPSILON)
-        number("delta", self.delta, SMALLEST_DELTA, LARGEST_DELTA)
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-        whole_number("ids_per_person", self.ids_per_person, 1, LARGEST_IDS)
-        object.__setattr__(self, "delta", float(self.delta))
+        set_fields(
+            self,
+            epsilon=number("epsilon", self.epsilon, SMALLEST_EPSILON, LARGEST_EPSILON),
+            delta=number("delta", self.delta, SMALLEST_DELTA, LARGEST_DELTA),
+            ids_per_person=whole_number("ids_per_person", self.ids_per_person, 1, LARGEST_IDS),
+        )
 
     @property
     def numbers(self) -> dict[str, float]:

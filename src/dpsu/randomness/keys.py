@@ -38,7 +38,7 @@ class Key:
     @classmethod
     def from_insecure_seed(cls, seed: int) -> Key:
         """Make a repeatable key for tests; whoever knows the seed can undo the privacy."""
-        whole_number("insecure_seed", seed, -(2**63), 2**63 - 1)
+        seed = whole_number("insecure_seed", seed, -(2**63), 2**63 - 1)
         return cls(hashlib.sha256(b"dpsu insecure seed %d" % seed).digest(), insecure=True)
 
     def digest(self, purpose: str, round_: int, block: int, item: bytes) -> bytes:

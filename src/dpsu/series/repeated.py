@@ -158,7 +158,7 @@ class Series:
     def stored(self, period: int) -> Release:
         """What a period released, as it was returned then."""
         begun = self._state.begun(self._terms)
-        whole_number("period", period, 1, self.periods)
+        period = whole_number("period", period, 1, self.periods)
         if period > begun or self._state.period(period).state != DONE:
             raise option_error("period", "is not done: there is no release of it to return", period)
         return self._state.stored(period, self._terms)
@@ -242,7 +242,7 @@ class Series:
         """The number of the period that begins now; None if the one that is wanted is done."""
         begun = self._state.begun(self._terms)
         if wanted is not None:
-            whole_number("period", wanted, 1, self.periods)
+            wanted = whole_number("period", wanted, 1, self.periods)
             if wanted > begun + 1:
                 raise ParameterError(
                     f"{{period}} is not the next one, which is {begun + 1}", period=wanted

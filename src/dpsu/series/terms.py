@@ -13,7 +13,7 @@ from typing import Any
 from dpsu.errors import ParameterError
 from dpsu.inputs.values import Values
 from dpsu.ledger.splitting import MOST_RELEASES, repeated, split
-from dpsu.options import whole_number
+from dpsu.options import set_fields, whole_number
 from dpsu.plans.plan import Plan
 from dpsu.plans.planning import with_public_data
 from dpsu.plans.written import unique
@@ -42,7 +42,7 @@ class Terms:
     budget: Privacy
 
     def __post_init__(self) -> None:
-        whole_number("periods", self.periods, 1, MOST_RELEASES)
+        set_fields(self, periods=whole_number("periods", self.periods, 1, MOST_RELEASES))
         refuse_other_plans(self.plan)
         if not repeated(self.plan, self.periods).within(self.budget):
             raise ParameterError(
@@ -53,7 +53,7 @@ class Terms:
     @classmethod
     def shared(cls, made: Plan, periods: int) -> Terms:
         """Terms of a plan that has the guarantee of all periods together."""
-        whole_number("periods", periods, 1, MOST_RELEASES)
+        periods = whole_number("periods", periods, 1, MOST_RELEASES)
         refuse_other_plans(made)
         budget = (made.privacy.epsilon, made.privacy.delta)
         each = split(

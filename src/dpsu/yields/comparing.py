@@ -234,7 +234,7 @@ def compare(
     source = Source(data, users_of(user), items_of(item), format)
     plans = _plans(privacy, mechanisms, source)
     if runs is not None:
-        whole_number("runs", runs, 1, MOST_RUNS)
+        runs = whole_number("runs", runs, 1, MOST_RUNS)
     with steps(progress, "comparing") as tell, when_compiling(lambda: tell(0, 0)):
         pairs = pairs_to_try(source)
         holders = holders_of(pairs)

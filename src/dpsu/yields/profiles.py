@@ -161,7 +161,7 @@ def find_users(
 ) -> Population:
     """Users as they were described; a corpus has the columns of the plan."""
     if users is not None:
-        whole_number("users", users, 1, 2**32)
+        users = whole_number("users", users, 1, 2**32)
     if profile is not None:
         given = {
             "items_per_user": items_per_user, "spread": spread, "zipf": zipf,
@@ -183,7 +183,7 @@ def find_users(
     unequal = number("spread", DEFAULT_SPREAD if spread is None else spread, 1.0, LARGEST_SPREAD)
     exponent = number("zipf", DEFAULT_ZIPF if zipf is None else zipf, 0.0, 5.0)
     different = usual_vocabulary(users, size) if vocabulary is None else vocabulary
-    whole_number("vocabulary", different, 1, LARGEST_VOCABULARY)
+    different = whole_number("vocabulary", different, 1, LARGEST_VOCABULARY)
     if size > different:
         raise ParameterError(
             "{items_per_user} is above {vocabulary}: nobody can hold more different items than "

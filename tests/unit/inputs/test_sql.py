@@ -308,3 +308,44 @@ def test_types_of_databases_are_users_and_items(kind: str, source: Sources) -> N
     pairs = dpsu.Query(uri, people.format("'fr' as country, date '2024-02-29'"))
     released = dpsu.release(pairs, item=["country", "item"], **settings)
     assert released.items == (("fr", NOON.date()),)
+
+
+# Types of which texts that differ are equal.
+COLLATED = {
+    "duckdb": [
+        "'Ann' collate nocase", "'Ann' collate noaccent", "'Ann' collate de",
+        "['x', 'Ann' collate nocase]", "{'a': 1, 'b\"c': ['Ann' collate noaccent.nocase]}",
+    ],
+    "postgresql": [
+        "'Ann' collate alike", "'Ann'::citext", "'Ann'::who", "array['Ann' collate alike]",
+        "array['Ann'::citext]",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_with_a_collation_are_refused(kind: str, source: Sources) -> None:
+    uri = source(kind)
+    if kind == "postgresql":
+        alike = "provider = icu, locale = 'und-u-ks-level2', deterministic = false"
+        execute(
+            uri, "create extension citext", f"create collation alike ({alike})",
+            "create domain who as text collate alike",
+        )  # fmt: skip
+    settings: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "weighted-gaussian"}
+    for cell in COLLATED[kind]:
+        rows = f'select n % 300 as "user", 1 as a, {cell} as item from generate_series(0, 599) as numbers(n)'
+        query = dpsu.Query(uri, rows)
+        for data in [query, duckdb.sql(rows)] if kind == "duckdb" else [query]:
+            for columns in ({}, {"item": ["a", "item"]}, {"user": "item", "item": "user"}):
+                with pytest.raises(dpsu.DataError, match=r"'item' has .* select lower\(") as caught:
+                    dpsu.release(data, **settings | columns)
+        if cell[0] == "'":
+            fix = str(caught.value).rpartition(": ")[2]
+            cured = dpsu.Query(uri, f'{fix} as item, "user" from ({rows}) as rows')
+            assert dpsu.release(cured, **settings).items == ("ann",), cell
+            # Of a column that is not read it does not matter.
+            unread = dpsu.Query(
+                uri, f"select item as other, 'x' as item, \"user\" from ({rows}) as rows"
+            )
+            assert dpsu.release(unread, **settings).items == ("x",), cell

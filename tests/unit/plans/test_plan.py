@@ -7,6 +7,7 @@ import math
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dpsu
@@ -105,3 +106,21 @@ def test_a_guarantee_is_never_printed_smaller_than_it_is(epsilon: float, delta: 
     assert told is not None
     assert epsilon <= float(told[1]) <= epsilon * 1.001
     assert delta <= float(told[2]) <= delta * 1.001
+
+
+def test_numbers_of_numpy_are_plain_numbers() -> None:
+    def typed(whole: Any, real: Any) -> list[str]:
+        guarantee = dpsu.Privacy(real(3), real(0.125), ids_per_person=whole(100))
+        assert type(guarantee.ids_per_person) is int
+        assert type(guarantee.epsilon) is type(guarantee.delta) is float
+        plan = dpsu.plan(
+            epsilon=whole(3), delta=1e-6, mechanism=dpsu.PolicyGaussian(max_items=whole(100)),
+            user=dpsu.Users(ids_per_person=whole(2)), insecure_seed=whole(100),
+            counts=dpsu.Counts(max_items=whole(3), share=real(0.125)),
+        )  # fmt: skip
+        split = dpsu.split_budget((real(3), 1e-6), releases=whole(100))
+        return [repr(guarantee), plan.to_json(), repr(split)]
+
+    plain = typed(int, float)
+    for whole, real in ((np.int8, np.float32), (np.uint8, np.float16), (np.int64, np.float64)):
+        assert typed(whole, real) == plain, whole

@@ -6,7 +6,7 @@ struct, go to the workers as they are, where the code of one machine makes ids o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,13 @@ from dpsu.contributions.codecs import is_list, parts_of
 from dpsu.contributions.id_columns import DECIMAL, LARGEST, SMALLEST, Column
 from dpsu.contributions.ids import INTEGERS
 from dpsu.errors import DataError
+from dpsu.inputs.columns import collation_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WHOLE = ("tinyint", "smallint", "int", "bigint")
+BY_BYTES = "UTF8_BINARY"
 # A name that no column of a frame has, for the items of lists.
 LISTED = "\0item of a list"
 
@@ -122,6 +124,24 @@ def arrow_type(type_: Any) -> pa.DataType:
         "time": pa.time64("ns"),
     }  # fmt: skip
     return known.get(name.partition("<")[0], known.get(kind, pa.duration("us")))
+
+
+def refuse_collations(columns: Sequence[Column], fields: Iterable[Any]) -> None:
+    """Refuse columns in which equal texts may differ in their bytes."""
+    names = {column.name for column in columns}
+    for name, type_ in ((field.name, field.dataType) for field in fields):
+        if name in names and _has_collation(type_):
+            raise collation_error(
+                name, f"df.withColumn({name!r}, f.lower(f.col({name!r}).cast('string')))"
+            )
+
+
+def _has_collation(type_: Any) -> bool:
+    if type_.typeName() == "array":
+        return _has_collation(type_.elementType)
+    if type_.typeName() == "struct":
+        return any(_has_collation(each.dataType) for each in type_.fields)
+    return getattr(type_, "collation", BY_BYTES) != BY_BYTES
 
 
 def canonical_ids(cells: Any, arrow: pa.DataType, id_type: str) -> Any:

@@ -28,7 +28,13 @@ from dpsu.engines.cluster.reading import Reader, query_of
 from dpsu.engines.cluster.running import ClusterData, refuse_what_clusters_cannot
 from dpsu.engines.cluster.values import Read
 from dpsu.engines.spark import beforehand, census
-from dpsu.engines.spark.columns import arrow_type, column_named, key_of, with_lists_as_rows
+from dpsu.engines.spark.columns import (
+    arrow_type,
+    column_named,
+    key_of,
+    refuse_collations,
+    with_lists_as_rows,
+)
 from dpsu.engines.spark.quietly import failing_quietly
 from dpsu.engines.spark.workers import InWorker
 from dpsu.errors import ParameterError
@@ -187,6 +193,8 @@ class SparkData(ClusterData):
     def check(self, plan: Plan) -> None:
         """Refuse what the schema shows to be wrong, and workers that cannot run a step."""
         rows_of(self.frame, plan)
+        fields = failing_quietly(lambda: self.frame.schema.fields)
+        refuse_collations(wanted(plan.user, plan.item), fields)
         beforehand.refuse_unready_workers(self.frame.sparkSession)
 
     def files(self) -> list[str]:
