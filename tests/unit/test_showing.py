@@ -82,7 +82,7 @@ def a_release(items: list[Any], counts: list[int] | None = None, **options: Any)
 def an_account(spent: int = 0, **changes: Any) -> Account:
     time, cost = "2025-03-03T08:00:12+00:00", cost_of(PLAN)
     releases = tuple(
-        RecordedRelease(number, "visits", time, "sieve", cost, "done", "run", None, None)
+        RecordedRelease(number, "visits", time, "sieve", cost, "done", "run", None, None, None)
         for number in range(2, 2 + spent)
     )
     return replace(Account("visits", dpsu.Privacy(3.0, 1e-5), releases), **changes)

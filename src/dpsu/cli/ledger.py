@@ -14,6 +14,7 @@ from dpsu.cli.streams import printed, shown
 from dpsu.ledger.accounting import delta_text
 from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.prose import ACCOUNT_PROMISES, short_run, utc
+from dpsu.ledger.records import unit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -159,6 +160,7 @@ def _facts(account: Account) -> dict[str, Any]:
                 "reason": entry.reason,
                 **entry.cost.privacy.numbers,
                 "shift": None if entry.cost.shift is None else vars(entry.cost.shift),
+                "unit": None if entry.unit is None else unit_of(entry.unit),
                 "plan_hash": entry.plan_hash,
                 "plan": None if entry.plan is None else json.loads(entry.plan),
             }

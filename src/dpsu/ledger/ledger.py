@@ -24,10 +24,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import BudgetError, LedgerError, ParameterError, option_error
+from dpsu.errors import BudgetError, LedgerError, ParameterError, option_error, warn
 from dpsu.ledger.accounting import Cost, total
 from dpsu.ledger.elsewhere import charge_elsewhere
 from dpsu.ledger.prices import price
+from dpsu.ledger.prose import units_text
 from dpsu.ledger.records import (
     BUDGET,
     CHARGE,
@@ -48,7 +49,7 @@ SECONDS_TO_WAIT = 60.0
 # What the budget is called where it is changed.
 SETTING = {"budget": "set_budget"}
 APPLICATION = 0x64707375  # "dpsu"
-FORMAT = 3
+FORMAT = 4
 # What is written stays. Whoever edits the file by hand meets these triggers first, and the hashes
 # after that. A row that replaces another fires no trigger for what it deletes, so it is stopped
 # before it is inserted: entries are numbered one after the other. To change a word of this is to
@@ -243,7 +244,12 @@ class Ledger:
                 )
             if not total([*known.costs, cost]).within(known.budget):
                 raise BudgetError(refusal(known, cost, facts["mechanism"], self.path))
-            return _append(connection, book, content_of(CHARGE, dataset, **facts))
+            number = _append(connection, book, content_of(CHARGE, dataset, **facts))
+            units = book.account(dataset).units
+            if len(units) > 1:
+                # Where warnings are errors, nothing is charged.
+                warn(f"{dataset!r} has {units_text(units)}")
+            return number
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
         """Put on record how a release ended; only :class:`Spending` knows whether it is void."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpsu.errors import LedgerError
@@ -10,6 +11,7 @@ from dpsu.ledger.accounting import delta_text
 from dpsu.showing.markup import block, bullets, paragraph, table, title
 
 if TYPE_CHECKING:
+    from dpsu.inputs.columns import Users
     from dpsu.ledger.accounting import Amount
     from dpsu.ledger.ledger import Ledger
     from dpsu.ledger.records import Account, RecordedRelease
@@ -36,8 +38,8 @@ ACCOUNT_PROMISES = (
     "file was never lost or replaced by an older copy",
     "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
     "releases showed",
-    "all of it protects at least the same people: a total holds for as many ids per person, and as "
-    "many columns of users, as the release that protects least",
+    "a person is at most one unit of each release, with all rows: no more ids, by its columns of "
+    "users, than its ids per person; a total holds for no others",
     "what other software was charged is all of its price for adding or removing one user of these "
     "ids, and was charged before it read anything",
 )
@@ -60,6 +62,7 @@ def account_text(account: Account) -> str:
         f"{budget.delta:g}",
         *RULES,
         *_sums_only(account),
+        *_units(account),
         *_states(account),
     ]
     text += ["You promise that", *(f"  - {promise}" for promise in ACCOUNT_PROMISES)]
@@ -88,7 +91,7 @@ def account_html(account: Account) -> str:
         paragraph(" ".join(RULES)),
         *([paragraph(f"{older:,} older releases, and then")] if older else []),
         *([table(RELEASES_HEAD, map(_release_row, newest), texts=5)] if newest else []),
-        *map(paragraph, (*_sums_only(account), *_states(account))),
+        *map(paragraph, (*_sums_only(account), *_units(account), *_states(account))),
         bullets("You promise that", [*ACCOUNT_PROMISES, WITHOUT_PROMISE]),
     )
 
@@ -168,6 +171,20 @@ def _sums_only(account: Account) -> list[str]:
         "or a choice is paid for, as by auto, or other software spent it. Sums count for it in "
         f"both accounts{'; whoever releases again and again names sieve' if ours else ''}."
     ]
+
+
+def units_text(units: Sequence[Users]) -> str:
+    """Whom releases protect, and what a total means, where that is not the same for all."""
+    ids = ("1 id" if each.ids_per_person == 1 else f"{each.ids_per_person:,} ids" for each in units)
+    listed = "; ".join(f"{n} of {each.name!r}" for n, each in zip(ids, units, strict=True))
+    return (
+        f"releases that protect different units ({listed}): the total is for people who are at "
+        "most one unit of each release (`dpsu proofs ledger`)"
+    )
+
+
+def _units(account: Account) -> list[str]:
+    return [f"It has {units_text(account.units)}."] if len(account.units) > 1 else []
 
 
 def _states(account: Account) -> list[str]:

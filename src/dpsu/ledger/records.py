@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpsu.errors import LedgerError, ParameterError
+from dpsu.inputs.columns import Users
 from dpsu.ledger.accounting import Balance, Cost, Total, spent_of, total
 from dpsu.plans.plan import Plan
 from dpsu.plans.written import unique
@@ -38,7 +39,17 @@ _COMMON = {"kind", "dataset", "time"}
 FIELDS = {
     BUDGET: _COMMON | {"epsilon", "delta"},
     CHARGE: _COMMON
-    | {"epsilon", "delta", "mechanism", "shift_squared", "novel", "run", "plan", "plan_hash"},
+    | {
+        "epsilon",
+        "delta",
+        "mechanism",
+        "shift_squared",
+        "novel",
+        "run",
+        "plan",
+        "plan_hash",
+        "unit",
+    },
     DONE: _COMMON | {"charge"},
     VOID: _COMMON | {"charge", "reason"},
 }
@@ -62,6 +73,9 @@ class RecordedRelease:
     plan, plan_hash : str or None
         The plan as JSON, and its hash; None where it was to be chosen from the data, and where
         other software spent it.
+    unit : Users or None
+        Whom it protects: the columns of users, and how many ids of a person; None where other
+        software spent it.
     reason : str or None
         What kind of error made it void.
     """
@@ -75,6 +89,7 @@ class RecordedRelease:
     run: str
     plan_hash: str | None
     plan: str | None = field(repr=False)
+    unit: Users | None
     reason: str | None = None
 
     @property
@@ -129,6 +144,12 @@ class Account:
         return [each.cost for each in self.releases if each.state != VOID]
 
     @property
+    def units(self) -> tuple[Users, ...]:
+        """Whom the releases that count protect: if there are several, the total is for few."""
+        units = (each.unit for each in self.releases if each.state != VOID)
+        return tuple(dict.fromkeys(unit for unit in units if unit is not None))
+
+    @property
     def total(self) -> Total:
         """What all releases cost together, finished or not."""
         return total(self.costs)
@@ -169,16 +190,41 @@ def content_of(kind: str, dataset: str, **facts: Any) -> str:
 
 
 def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dict[str, Any]:
-    """What the entry of a charge says besides its dataset and time."""
+    """What the entry of a charge says besides its dataset and time.
+
+    With a `choice` the plan is not the one that will run, and has its users only.
+    """
+    final = plan if choice is None else None
     return {
         **cost.privacy.numbers,
-        "mechanism": choice if plan is None else plan.name,
+        "mechanism": choice if final is None else final.name,
         "run": run,
-        "plan_hash": None if plan is None else plan.hash,
+        "plan_hash": None if final is None else final.hash,
         "shift_squared": None if cost.shift is None else cost.shift.squared,
         "novel": None if cost.shift is None else cost.shift.novel,
-        "plan": None if plan is None else plan.to_dict(),
+        "plan": None if final is None else final.to_dict(),
+        "unit": None if plan is None else unit_of(plan.user),
     }
+
+
+def unit_of(user: Users) -> dict[str, Any]:
+    """Names in no order: a combination of cells is the same person in any."""
+    return {"columns": sorted(user.names), "ids_per_person": user.ids_per_person}
+
+
+def _unit(facts: dict[str, Any], mechanism: str) -> Users | None:
+    """Whom a release protects; of other software only the caller knows it."""
+    values = facts["unit"]
+    if values is None and mechanism.startswith(ELSEWHERE):
+        return None
+    try:
+        columns = values["columns"]
+        users = Users(columns[0] if len(columns) == 1 else columns, None, values["ids_per_person"])
+        if unit_of(users) == values:
+            return users
+    except (ParameterError, TypeError, KeyError, IndexError):
+        pass
+    raise _ContentError("does not say whom it protects")
 
 
 def link(previous: str, number: int, content: str) -> str:
@@ -259,7 +305,7 @@ class Book:
             plan = _plan(facts, mechanism, cost.privacy)
             self._releases[number] = RecordedRelease(
                 number, dataset, time, mechanism, cost, UNFINISHED, _text(facts, "run"),
-                facts["plan_hash"], plan,
+                facts["plan_hash"], plan, _unit(facts, mechanism),
             )  # fmt: skip
         else:
             closed = self._releases.get(facts["charge"])

@@ -102,7 +102,7 @@ class Spending:
         if self._ledger is None or self.dataset is None:
             return None
         cost = cost_of(plan)
-        facts = facts_of(cost, run, plan if choice is None else None, choice)
+        facts = facts_of(cost, run, plan, choice)
         number = self._ledger.charge(self.dataset, self._budget, cost, facts)
         with self._lock:
             self._open.append(number)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from dpsu.errors import ParameterError
 from dpsu.options import flag, number, whole_number
 from dpsu.plans.counts import NoisyCounts
 from dpsu.plans.mechanisms import Hints
-from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy
+from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy, rest_of
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ def left_for_selection(
     for spent in others:
         number("estimates", spent.epsilon, 0.0, privacy.epsilon)
         number("estimates", spent.delta, 0.0, privacy.delta)
-    epsilon = privacy.epsilon - math.fsum(spent.epsilon for spent in others)
-    delta = privacy.delta - math.fsum(spent.delta for spent in others)
+    epsilon = rest_of(privacy.epsilon, *(spent.epsilon for spent in others))
+    delta = rest_of(privacy.delta, *(spent.delta for spent in others))
     if min(epsilon, delta) <= 0.0:
         raise ParameterError(
             "counts and estimates leave nothing of epsilon or delta for the selection; give them "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dpsu.options import number, set_fields, whole_number
@@ -52,3 +53,11 @@ class Privacy:
     def __repr__(self) -> str:
         ids = "" if self.ids_per_person == 1 else f", ids_per_person={self.ids_per_person}"
         return f"Privacy(epsilon={self.epsilon!r}, delta={self.delta!r}{ids})"
+
+
+def rest_of(whole: float, *parts: float) -> float:
+    """What parts of epsilon or delta leave of the whole, rounded down: the exact sum is no more."""
+    terms = [whole, *(-part for part in parts)]
+    rest = math.fsum(terms)
+    # An exact sum is rounded once, so that its sign is right.
+    return math.nextafter(rest, -math.inf) if math.fsum([*terms, -rest]) < 0.0 else rest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dpsu.errors import ParameterError
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale
-from dpsu.privacy.guarantee import SMALLEST_DELTA, SMALLEST_EPSILON, Privacy
+from dpsu.privacy.guarantee import SMALLEST_DELTA, SMALLEST_EPSILON, Privacy, rest_of
 from dpsu.privacy.normal import RELATIVE_ERROR, SMALLEST_TAIL, upper_quantile, upper_tail
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def scale_and_threshold(
         return _least_threshold(scale, privacy.delta * part, items, highest)
 
     novel = min(SPLITS, key=first) * privacy.delta
-    scale = gaussian_scale(privacy.epsilon, privacy.delta - novel)
+    scale = gaussian_scale(privacy.epsilon, rest_of(privacy.delta, novel))
     return scale, threshold_for(scale, novel, items, highest), novel
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpsu.policies.weighted import Weighted
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
 from dpsu.privacy.curves import Gaussian, weight_needed
+from dpsu.privacy.guarantee import rest_of
 from dpsu.privacy.normal import upper_quantile
 from dpsu.privacy.several_ids import threshold_for
 from dpsu.rounds.sips import SPLITS
@@ -176,14 +177,14 @@ def design_ngrams(
     parts = tuple(share / total * (1.0 - 1e-14) for share in shares)
 
     def first(novel: float) -> tuple[float, float]:
-        scale = ROUND_UP * gaussian_scale(epsilon, delta - novel) / math.sqrt(parts[0])
+        scale = ROUND_UP * gaussian_scale(epsilon, rest_of(delta, novel)) / math.sqrt(parts[0])
         if ids > 1:
             return ids * threshold_for(scale, novel, ids * max_items), scale
         return gaussian_threshold(scale, novel, max_items), scale
 
     novel = min((part * delta for part in SPLITS), key=lambda n: first(n)[0])
-    sigma = gaussian_scale(epsilon, delta - novel)
+    sigma = gaussian_scale(epsilon, rest_of(delta, novel))
     scales = tuple(ids * ROUND_UP * sigma / math.sqrt(part) for part in parts)
-    split = {"noise": delta - novel, "novel tokens": novel}
+    split = {"noise": rest_of(delta, novel), "novel tokens": novel}
     design = NGramRounds(max_items, fraction_bits, parts, scales, first(novel)[0], spurious)
     return design, split

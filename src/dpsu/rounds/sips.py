@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dpsu.policies.weighted import Weighted
 from dpsu.privacy.calibration import ROUND_UP, gaussian_scale, gaussian_threshold
 from dpsu.privacy.curves import Gaussian, weight_needed
+from dpsu.privacy.guarantee import rest_of
 from dpsu.privacy.several_ids import threshold_for
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def design_sips(
     shares = tuple(g / math.fsum(grow) * (1.0 - 1e-14) for g in grow)
 
     def curve(share: float, novel: float) -> Gaussian:
-        sigma = ROUND_UP * gaussian_scale(epsilon, delta - novel) / math.sqrt(share)
+        sigma = ROUND_UP * gaussian_scale(epsilon, rest_of(delta, novel)) / math.sqrt(share)
         if ids > 1:
             threshold = threshold_for(sigma, share * novel, ids * max_items)
             return Gaussian(ids * sigma, ids * threshold)
@@ -94,5 +95,5 @@ def design_sips(
     splits = (0.5,) if published else SPLITS
     novel = min((part * delta for part in splits), key=lambda n: curve(shares[-1], n).threshold)
     curves = tuple(curve(share, novel) for share in shares)
-    split = {"noise": delta - novel, "novel items": novel}
+    split = {"noise": rest_of(delta, novel), "novel items": novel}
     return SipsRounds(max_items, fraction_bits, shares, curves), split

@@ -220,7 +220,6 @@ class Series:
                 data, plan, report, strict=strict, format=format,
                 memory_limit=memory_limit, partitions=partitions,
             )  # fmt: skip
-            check()
 
             def run(key: Key) -> Found:
                 found = find(key)

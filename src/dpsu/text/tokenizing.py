@@ -7,9 +7,11 @@ tokenizer files get a few hundred texts at a time, so that few tokens are Python
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +42,10 @@ from dpsu.text.spec import (
 from dpsu.text.unicode_properties import tables
 
 TEXTS_AT_ONCE = 256
+# One lock for all that is tokenized by functions: tasks of Dask share a process and a function, and
+# each makes a tokenizer of it. A forked process has a lock of its own, as one that came along may
+# be held for ever.
+_turns: dict[int, AbstractContextManager[bool]] = {}
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,10 +99,9 @@ def _one_at_a_time(split: Split) -> Split:
 
     Tokens of one user could then end up with another.
     """
-    lock = threading.Lock()
 
     def alone(text: str) -> list[str]:
-        with lock:
+        with _turns.setdefault(os.getpid(), threading.RLock()):
             return _tokens(split(text))
 
     return alone
@@ -178,7 +183,10 @@ def content_of(path: str) -> TokenizerFile:
 
 
 def _from_file(file: TokenizerFile) -> SplitMany:
-    """A tokenizer of the `tokenizers` library; special tokens are not added."""
+    """A tokenizer of the `tokenizers` library; special tokens are not added.
+
+    What may make the tokens of a text depend on chance, or on other texts, is switched off.
+    """
     tokenizers = load("tokenizers")
     loaded: Any = None
     try:
@@ -188,6 +196,9 @@ def _from_file(file: TokenizerFile) -> SplitMany:
         raise ParameterError(f"{file.name!r} is not a tokenizer file: {error}") from None
     loaded.no_truncation()
     loaded.no_padding()
+    # Models of other kinds than BPE have none.
+    if getattr(loaded.model, "dropout", None) is not None:
+        loaded.model.dropout = None
     return lambda some: [
         encoding.tokens for encoding in loaded.encode_batch(some, add_special_tokens=False)
     ]

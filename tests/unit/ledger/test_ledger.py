@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import html
 import json
 import math
 import multiprocessing
@@ -97,6 +98,40 @@ def test_budgets_are_set_once_and_changed_on_purpose(ledger: Ledger) -> None:
         ledger.set_budget("else", (3, 1e-5))
     assert len(ledger.account("visits").releases) == 2
     assert ledger.datasets() == ["visits"]
+
+
+def test_different_units_are_noted_and_warned_of(ledger: Ledger, run: Run) -> None:
+    one, two = dpsu.Users("user"), dpsu.Users(("user", "day"), ids_per_person=2)
+    plans = [
+        dpsu.plan(epsilon=0.5, delta=1e-6, user=user, mechanism="sieve") for user in (one, two)
+    ]
+    charge(ledger)
+    ledger.add("visits", "sums", (0.1, 0))
+    with ledger.dataset("visits").charged(plans[0], run=RUN, choice="select"):
+        pass  # the same unit, and no warning
+    assert "different units" not in str(ledger.account("visits"))
+    other, text = ledger.dataset("visits"), "1 id of 'user'; 2 ids of 'day, user'"
+    # Where warnings are errors, as here, nothing is charged.
+    with pytest.raises(dpsu.DataWarning):
+        other.charge(plans[1], run=RUN)
+    assert ledger.account("visits").units == (one,)
+    for same in (two, dpsu.Users(["day", "user"], None, 2)):
+        plan = dpsu.plan(epsilon=0.1, delta=1e-7, user=same, mechanism="sieve")
+        with pytest.warns(
+            dpsu.DataWarning,
+            match=re.escape(f"'visits' has releases that protect different units ({text})"),
+        ):
+            other.charge(plan, run=RUN)
+    account = ledger.account("visits")
+    assert len(account.units) == 2
+    assert text in str(account)
+    assert text in html.unescape(account._repr_html_())
+    assert text in " ".join(run("ledger", ledger.path)[1].split())
+    (told,) = json.loads(run("ledger", ledger.path, "--json")[1])["datasets"]
+    units = [each["unit"] for each in told["releases"]]
+    first = {"columns": ["user"], "ids_per_person": 1}
+    second = {"columns": ["day", "user"], "ids_per_person": 2}
+    assert units == [first, None, first, second, second]
 
 
 @every(
@@ -428,6 +463,18 @@ def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
         (_put(1, plan_hash="ab" * 32), "entry 2 has the plan of another release"),
         (_put(1, plan=None), "entry 2 has a plan that is none"),
         (_put(1, run=None), "entry 2 gives no name for its run"),
+        *(
+            (_put(1, unit=unit), "entry 2 does not say whom it protects")
+            for unit in (
+                None,
+                "user",
+                {"columns": ["user"]},
+                {"columns": [], "ids_per_person": 1},
+                {"columns": ["user"], "ids_per_person": 0},
+                {"columns": "user", "ids_per_person": 1},
+                {"columns": ["b", "a"], "ids_per_person": 1},
+            )
+        ),
         (_put(1, mechanism=""), "entry 2 gives no name for its mechanism"),
         (_put(1, mechanism="\x1b[2J"), "entry 2 gives no name for its mechanism"),
         (_put(1, dataset="else"), "entry 2 is about dataset 'else', which has no budget"),
@@ -517,8 +564,8 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
         ("alter table entries add column note text", "changed, removed or added 'entries'"),
         ("create trigger t after insert on entries begin delete from entries; end", "added 't'"),
         ("create table notes (n int)", "added 'notes'"),
-        ("pragma user_version = 2", "has format 2, and this dpsu knows 3; see with the dpsu"),
-        ("pragma user_version = 4", "has format 4, and this dpsu knows 3"),
+        ("pragma user_version = 3", "has format 3, and this dpsu knows 4; see with the dpsu"),
+        ("pragma user_version = 5", "has format 5, and this dpsu knows 4"),
         ("pragma application_id = 1", "is not a ledger of dpsu"),
     ],
 )
@@ -582,6 +629,7 @@ def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
         "kind": "charge", "dataset": "visits", "time": entry.started, "mechanism": entry.mechanism,
         "epsilon": 1.0, "delta": 1e-6, "shift_squared": entry.cost.shift.squared,
         "novel": entry.cost.shift.novel, "run": RUN, "plan_hash": entry.plan_hash,
+        "unit": {"columns": ["user"], "ids_per_person": 1},
     }  # fmt: skip
     assert (entry.run, entry.plan_hash) == (RUN, plan.hash)
     assert dpsu.Plan.from_json(str(entry.plan)) == plan

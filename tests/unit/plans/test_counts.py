@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,10 @@ from dpsu.contributions.ids import Ids
 from dpsu.engines import local
 from dpsu.inputs.reading import Source
 from dpsu.plans.counts import FRACTION_BITS, NoisyCounts, design_counts
+from dpsu.plans.mechanisms import Hints
+from dpsu.plans.shares import left_for_selection
 from dpsu.privacy.calibration import gaussian_scale
+from dpsu.privacy.guarantee import rest_of
 from dpsu.randomness.keys import Key
 from tests.support import flat
 from tests.support.cases import every
@@ -56,12 +61,27 @@ def test_counts_are_paid_for() -> None:
     assert plan.noisy_counts.scale >= 3 * gaussian_scale(0.5, 0.25e-5)
     assert plan.noisy_counts.scale == pytest.approx(3 * gaussian_scale(0.5, 0.25e-5))
     assert math.fsum(delta for _, delta in plan.delta_split) <= 1e-5 * (1 + 1e-12)
-    alone = dpsu.plan(epsilon=1.5, delta=1e-5 - plan.noisy_counts.delta)
+    alone = dpsu.plan(epsilon=1.5, delta=rest_of(1e-5, plan.noisy_counts.delta))
     assert plan.selection == alone.selection
     assert dpsu.Plan.from_json(plan.to_json()) == plan
     error = plan.noisy_counts.standard_error
     assert f"below {2 * error:.0f} users a count is mostly noise" in str(plan)
     assert "too low where users hold more than 9 released items" in str(plan)
+
+
+def test_shares_and_what_they_leave_add_up_to_at_most_the_whole() -> None:
+    rng = random.Random(5)
+    for _ in range(3000):
+        whole = dpsu.Privacy(50 ** rng.uniform(-2, 1), 10 ** rng.uniform(-90, -0.4))
+        counts, estimate = rng.uniform(0.001, 0.5), rng.uniform(1e-4, 0.5)
+        noisy = NoisyCounts(counts * whole.epsilon, counts * whole.delta, 1, 1.0)
+        hints = Hints(epsilon=estimate * (whole.epsilon - noisy.epsilon))
+        left = left_for_selection(whole, noisy, hints, None)
+        for name in ("epsilon", "delta"):
+            parts = [getattr(each, name) for each in (left, noisy, hints)]
+            exact = Fraction(getattr(whole, name)) - sum(map(Fraction, parts[1:]))
+            # Rounded down, and by one double at most.
+            assert parts[0] <= exact < math.nextafter(parts[0], math.inf)
 
 
 @every("full", [1, 2, 3, 30, 100, 99_999, 100_000])

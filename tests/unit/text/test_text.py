@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
+import threading
 import unicodedata
 import warnings
 from collections import Counter
@@ -193,6 +193,27 @@ def test_a_tokenizer_file(tmp_path: Path) -> None:
         tokenize_by(str(tmp_path / "missing.json"))
 
 
+def test_tokens_of_a_file_depend_on_one_text_and_on_no_chance(tmp_path: Path) -> None:
+    """With dropout, 200 equal words would have the same tokens with chance below 2^-199."""
+    import tokenizers
+
+    merges = [("a", "b"), ("c", "d"), ("ab", "cd")]
+    vocab = {token: at for at, token in enumerate(["a", "b", "c", "d", "ab", "cd", "abcd"])}
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, merges, dropout=0.5))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    path = str(tmp_path / "tokenizer.json")
+    made.save(path)
+    assert held({"u": "abcd " * 200}, path) == {"u": {"abcd": 200}}
+    made.enable_truncation(2)
+    made.save(path)
+    assert tokens("abcd ab cd", path) == ["abcd", "ab", "cd"]
+    made.no_truncation()
+    made.enable_padding(pad_token="abcd")
+    made.save(path)
+    # Texts that are tokenized together, one of which is longer.
+    assert held({"u": "ab", "v": "cd cd cd"}, path) == {"u": {"ab": 1}, "v": {"cd": 3}}
+
+
 def test_a_text_on_which_a_tokenizer_fails_is_left_out_alone() -> None:
     def fails(text: str) -> list[str]:
         if text == "odd":
@@ -323,19 +344,32 @@ def test_any_text_can_be_read(texts: list[str], tokenizer: str | None) -> None:
         assert item == unicodedata.normalize("NFC", item)
 
 
-def test_a_function_never_sees_two_texts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", 4000)
-    scratch: list[str] = []
+def test_a_function_never_sees_two_texts_at_once() -> None:
+    """Also where tasks of one process make tokenizers of it: the first waits for the other."""
+    inside: list[str] = []
+    overlap, entered = threading.Event(), threading.Event()
 
-    def careless(text: str) -> list[str]:
-        scratch.clear()
-        for word in text.split():
-            scratch.append(word)
-        time.sleep(0)
-        return scratch
+    def waits(text: str) -> list[str]:
+        inside.append(text)
+        if len(inside) > 1:
+            overlap.set()
+        if not entered.is_set():
+            entered.set()
+            # Nobody comes, so that this ends by itself; without a lock the other is here at once.
+            overlap.wait(1)
+        inside.remove(text)
+        return text.split()
 
-    texts = {f"u{u}": f"own{u} " * 200 for u in range(300)}
-    assert held(texts, careless) == {f"u{u}": {f"own{u}": 200} for u in range(300)}
+    for same in (True, False):
+        entered.clear()
+        first = tokenize_by(waits)
+        second = first if same else tokenize_by(waits)
+        thread = threading.Thread(target=first, args=[pa.array(["first"], pa.large_string())])
+        thread.start()
+        assert entered.wait(60)
+        second(pa.array(["second"], pa.large_string()))
+        thread.join()
+        assert not overlap.is_set()
 
 
 def test_a_list_of_texts_is_not_repeated_in_errors() -> None:

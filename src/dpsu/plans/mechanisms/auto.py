@@ -22,7 +22,7 @@ from dpsu.plans.mechanisms.count import CountLaplace
 from dpsu.plans.mechanisms.greedy import Greedy
 from dpsu.plans.mechanisms.policy import PolicyLaplace
 from dpsu.plans.mechanisms.sieve import Sieve
-from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy
+from dpsu.privacy.guarantee import LARGEST_DELTA, LARGEST_EPSILON, Privacy, rest_of
 
 ONE_ITEM = 1.1
 FEW_ITEMS, FEW_OF_USERS, MORE_OF_MORE = 2.7, 20_000, 0.05
@@ -182,7 +182,7 @@ class Auto(Mechanism):
     def design(self, privacy: Privacy) -> Design:
         """Every candidate, for what the estimate leaves of the guarantee."""
         paid = self.budget * privacy.epsilon
-        made = self.designed(replace(privacy, epsilon=privacy.epsilon - paid))
+        made = self.designed(replace(privacy, epsilon=rest_of(privacy.epsilon, paid)))
         return Design(
             Choice(paid, made),
             None,
