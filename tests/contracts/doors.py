@@ -591,6 +591,19 @@ def _query(table: pa.Table, rng: Rng, folder: Path) -> dpsu.Query:
     return dpsu.Query(f"duckdb:{file}", "select * from rows")
 
 
+def _collated(rng: Rng) -> Case:
+    """Texts that a database compares in another way than by bytes: refused, whatever they are."""
+
+    def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
+        query = _query(pa.table({"user": rows, "item": rows}), rng, folder)
+        query = dpsu.Query(query.source, 'select "user", item collate nocase as item from rows')
+        with pytest.raises(dpsu.DataError, match="collation"):
+            pairs_of(Source(query, dpsu.Users(), dpsu.Items()))
+        return Counter()
+
+    return Case(lambda rng: rng.choice(["a", "A", *TEXTS]), read)
+
+
 def _arrow_pandas(table: pa.Table, rng: Rng, folder: Path) -> pd.DataFrame:
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
@@ -638,6 +651,7 @@ DOORS: dict[str, Callable[[Rng], Case]] = {
     "lazy": partial(_typed, lambda table, rng, folder: pl.from_arrow(table).lazy(), (), SHAPES),  # type: ignore[union-attr]
     "relation": partial(_typed, lambda table, rng, folder: duckdb.from_arrow(table), (), SHAPES),
     "query": partial(_typed, _query, (), SHAPES),
+    "collated": _collated,
     "columns": partial(_typed, lambda table, rng, folder: dict(zip(table.column_names, table.columns, strict=True)), (), SHAPES),
     "twin": partial(_typed, _twin, (), CLUSTER_SHAPES),
     "dask": partial(_typed, _dask, (), CLUSTER_SHAPES),
