@@ -29,6 +29,7 @@ IDS = [uuid.UUID(int=5).bytes, uuid.UUID(int=6).bytes]
 TYPES: dict[str, pa.Array] = {
     "text": pa.array(["x", "y"]),
     "integers": pa.array([1, 2], pa.int16()),
+    "unsigned, 64 bits": pa.array([1, 2**64 - 1], pa.uint64()),
     "booleans": pa.array([True, False]),
     "dates": pa.array([NOON.date(), datetime.date(2000, 1, 1)]),
     "timestamps": pa.array([NOON, datetime.datetime(2000, 1, 1)], pa.timestamp("us")),
@@ -60,6 +61,7 @@ SQL: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 OWN_SQL: dict[str, dict[str, tuple[str, str]]] = {
     "DuckDB": {
+        "unsigned, 64 bits": ("1::ubigint", f"{2**64 - 1}::ubigint"),
         "bytes": ("'ab'::blob", "'b'::blob"),
         "lists of text": ("['x']", "['x', 'y']"),
         "structs": ("{'a': 1, 'b': 'x'}", "{'a': 2, 'b': 'y'}"),
@@ -71,7 +73,7 @@ OWN_SQL: dict[str, dict[str, tuple[str, str]]] = {
 }
 ENUM = "create type mood as enum ('x', 'y')"
 NAMES = {
-    "large_string": "text", "large_binary": "bytes", "int64": "integer", "bool": "boolean", "date32[day]": "date",
+    "large_string": "text", "large_binary": "bytes", "int64": "integer", "uint64": "integer", "bool": "boolean", "date32[day]": "date",
     "timestamp": "timestamp", "time64": "time", "decimal128": "decimal", "binary": "bytes",
     "extension<arrow.uuid>": "UUID", "struct": "columns",
 }  # fmt: skip
@@ -146,7 +148,11 @@ def library(name: str, folder: Path, spark: Any = None) -> Iterator[Made | None]
 def _on_spark(spark: Any, name: str) -> Any:
     if name in ("UUIDs", "times", "categories, enums"):
         return None
-    frame = spark.createDataFrame(table(name))
+    made = table(name)
+    if name == "unsigned, 64 bits":
+        # As Spark reads them from Parquet.
+        made = made.set_column(1, "item", made["item"].cast(pa.decimal128(20, 0)))
+    frame = spark.createDataFrame(made)
     if name == "timestamps":
         return frame.withColumn("item", frame["item"].cast("timestamp_ntz"))
     return frame

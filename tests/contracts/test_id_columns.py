@@ -312,7 +312,7 @@ def test_floats_need_a_declaration(form: str, tmp_path: Path) -> None:
     }[form]  # fmt: skip
     with pytest.raises(dpsu.DataError, match=r'type="integer"\) \(--user-type integer\)') as told:
         flat.release(data, **SURE)
-    assert ".astype('Int64')" in str(told.value)
+    assert """dtype={'user': "Int64"}) reads integers""" in str(told.value)
     types = {"user_type": "integer", "item_type": "integer"}
     assert "some rows have no" in check_dropped(data, (7,), **types)
     check_dropped(data, ("7",), user_type="text", item_type="text")
@@ -338,12 +338,135 @@ def test_texts_that_are_integers(text: str, number: int | None) -> None:
     check_dropped(data, expected, item_type="integer")
 
 
-def test_unsigned_integers_beyond_64_bits() -> None:
-    items = pa.array([7, 2**63] * 400, pa.uint64())
-    data = pa.table({"user": [f"u{u // 2}" for u in range(800)], "item": items})
-    said = check_dropped(data, (7,))
-    assert 'type="text") (--item-type text) keeps them' in said
-    assert check_dropped(data, ("7", str(2**63)), item_type="text") == ""
+EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
+
+
+@every("declared", ["text", "integer"])
+def test_integers_that_floats_round_are_no_ids(declared: str) -> None:
+    """Of 2**53 and 2**53 + 1 floats make one number, and so one item of the items of two people."""
+    for type_, bound in EXACT.items():
+        cells = pa.array([7.0, bound - 1.0, 1.0 - bound, bound, -bound], pa.float64()).cast(type_)
+        data = pa.table({"user": np.arange(2000) // 5, "item": pa.concat_arrays([cells] * 400)})
+        kept = (1 - bound, 7, bound - 1)
+        expected = kept if declared == "integer" else tuple(sorted(map(str, kept)))
+        assert "so large that floats round" in check_dropped(data, expected, item_type=declared)
+
+
+def test_one_missing_cell_makes_no_item_of_the_items_of_many() -> None:
+    """pandas makes floats of all integers of a column that lacks one."""
+    items = pd.Series([*(10**17 + u // 2 for u in range(400)), *[7] * 400, None])
+    assert items.nunique() < 100
+    data = pd.DataFrame({"user": [*range(400), *range(400), 0], "item": items})
+    check_dropped(data, (7,), item_type="integer")
+    people = data.rename(columns={"user": "item", "item": "user"}).assign(item=7)
+    check_dropped(people, (), user_type="integer")
+
+
+LARGE = (7, 2**63 - 1, 2**63, 2**64 - 1)
+HASHES = pa.table(
+    {
+        "user": np.repeat(np.arange(2**63 - 200, 2**63 + 200, dtype=np.uint64), 4),
+        "item": np.array(LARGE * 400, np.uint64),
+    }
+)
+
+
+def written(table: pa.Table, path: Path) -> Path:
+    pyarrow.parquet.write_table(table, path)
+    return path
+
+
+HASHED: dict[str, Callable[[Path], Any]] = {
+    "arrow": lambda folder: HASHES,
+    "pandas": lambda folder: HASHES.to_pandas(),
+    "nullable": lambda folder: HASHES.to_pandas().astype("UInt64"),
+    "polars": lambda folder: pl.from_arrow(HASHES),
+    "duckdb": lambda folder: duckdb.from_arrow(HASHES),
+    "parquet": lambda folder: written(HASHES, folder / "x.parquet"),
+    "arrays": lambda folder: {name: HASHES[name].to_numpy() for name in HASHES.column_names},
+    "dictionaries": lambda folder: pa.table(
+        {name: HASHES[name].dictionary_encode() for name in HASHES.column_names}
+    ),
+    "lists": lambda folder: pa.table(
+        {"user": HASHES["user"][::4], "item": pa.array([LARGE] * 400, pa.list_(pa.uint64()))}
+    ),
+}
+
+
+@every("form", HASHED)
+def test_unsigned_integers_are_ids_like_any_other(form: str, tmp_path: Path) -> None:
+    """Hashes are such, and half of them have no room among signed integers."""
+    signed = HASHES.set_column(0, "user", HASHES["user"].cast(pa.large_string()))
+    expected = flat.release(signed, item_type="text", **SURE)
+    for declared in (None, "integer", "text"):
+        options = SURE | {
+            "item_type": declared,
+            "user_type": declared,
+            "user": "user",
+            "item": "item",
+        }
+        found, said = warned(lambda o=options: flat.release(HASHED[form](tmp_path), **o))  # type: ignore[misc]
+        assert said == ""
+        as_text = found.values.cast(pa.large_string())
+        assert sorted(as_text.to_pylist()) == sorted(expected.items)
+        assert found.values.type == (pa.large_string() if declared == "text" else pa.uint64())
+        assert len(found) == 4
+
+
+def test_unsigned_integers_beside_a_missing_cell() -> None:
+    """It makes all rows of the part be looked at, and takes nothing from the others."""
+    more = pa.table(
+        {"user": pa.array([None, 5], pa.uint64()), "item": pa.array([7, None], pa.uint64())}
+    )
+    assert "some rows have no" in check_dropped(
+        pa.concat_tables([HASHES, more]).combine_chunks(), LARGE
+    )
+
+
+def test_equal_integers_are_one_id_in_signed_and_unsigned_files(tmp_path: Path) -> None:
+    """Whatever the order of files; which type is released follows from schemas alone."""
+    small = [(user, item) for user in range(400) for item in (-5, 7)]
+    large = [(user, item) for user in range(200, 600) for item in (7, LARGE[-1])]
+    rows = {"signed": (small, pa.int64()), "unsigned": (large, pa.uint64())}
+    for name, (held, type_) in rows.items():
+        columns = [pa.array(list(column), type_) for column in zip(*held, strict=True)]
+        table = pa.table(columns, names=["user", "item"])
+        written(table, tmp_path / f"{name}.parquet")
+        written(table.slice(0, 0), tmp_path / f"no {name}.parquet")
+    texts = [[str(cell) for cell in column] for column in zip(*small, *large, strict=True)]
+    spelled = pa.table(texts, names=["user", "item"])
+    counted = SURE | {"counts": True}
+    one = flat.release(spelled, **counted)
+    expected = dict(zip(one.items, one.to_arrow()["noisy_users"].to_pylist(), strict=True))
+    assert set(expected) == {"-5", "7", str(LARGE[-1])}
+    for names in (("signed", "unsigned"), ("unsigned", "signed")):
+        for declared in (None, "integer"):
+            files = [tmp_path / f"{name}.parquet" for name in names]
+            options = counted | {"user_type": declared, "item_type": declared}
+            found, said = warned(lambda f=files, o=options: flat.release(f, **o))  # type: ignore[misc]
+            assert said == ""
+            assert found.values.type == pa.decimal128(20, 0)
+            noisy = found.to_arrow()["noisy_users"].to_pylist()
+            assert dict(zip(map(str, found.items), noisy, strict=True)) == expected
+    alone = flat.release([tmp_path / "signed.parquet", tmp_path / "no unsigned.parquet"], **SURE)
+    assert alone.values.type == pa.decimal128(20, 0)
+    assert list(map(str, alone.items)) == ["-5", "7"]
+
+
+def test_public_data_know_unsigned_integers() -> None:
+    known = [5, *LARGE[1:]]
+    for public in (known, pa.table({"item": pa.array(known, pa.uint64())})):
+        found = flat.release(HASHES, public_items=public, **SURE)
+        assert found.items == (5, *LARGE)
+        assert found.values.type == pa.uint64()
+    with pytest.raises(dpsu.DataError, match="no values of the columns"):
+        flat.release(HASHES, public_items=[-1], **SURE)
+    greedy = {"mechanism": "greedy", "allow_unproven": True}
+    priors = [
+        flat.release(HASHES, prior=prior, **SURE | greedy)
+        for prior in (dict.fromkeys(known, 3), {str(item): 3 for item in known})
+    ]
+    assert priors[0].items == priors[1].items
 
 
 SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -69,15 +70,17 @@ def test_rows_that_are_none_are_ignored_as_on_one_machine(
 
 
 TEXTS = ["7", "007", "-0", "7\n", "-9223372036854775808", "9223372036854775808", "x", "12", None]
-REALS = [7.0, 2.5, float("nan"), float("inf"), -0.0, 2.0**63, -(2.0**63), 12.0, None]
+REALS = [7.0, 2.5, float("nan"), float("inf"), -0.0, 2.0**53, 1 - 2.0**53, 12.0, None]
+SINGLES = [7.0, 2.5, 2.0**24 - 1, 2.0**24, -0.0, -(2.0**24), 2.0**60, 12.0, None]
 
 
-@every("column", ["texts", "reals", "whole", "raw"])
+@every("column", ["texts", "reals", "singles", "whole", "raw"])
 @every("type_", ["text", "integer"])
 def test_declared_types_as_on_one_machine(spark: SparkSession, column: str, type_: str) -> None:
     cells: dict[str, pa.Array] = {
         "texts": pa.array(TEXTS, pa.string()),
         "reals": pa.array(REALS, pa.float64()),
+        "singles": pa.array(SINGLES, pa.float32()),
         "whole": pa.array([7, 12, None, -1, 0, 5, 6, 2**63 - 1, -(2**63)], pa.int64()),
         "raw": pa.array([None if t is None else t.encode() for t in TEXTS], pa.binary()),
     }
@@ -92,6 +95,22 @@ def test_declared_types_as_on_one_machine(spark: SparkSession, column: str, type
     assert there.released.items == here.items
     assert there.released.values.type == here.values.type
     assert there.plan == here.plan
+    if column in ("reals", "singles"):
+        assert not {str(item) for item in here} & {str(2**53), str(2**24), str(2**60)}
+
+
+def test_unsigned_integers_are_the_ids_of_one_machine(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads them as decimals, which have the same digits."""
+    users = np.repeat(np.arange(2**63 - 50, 2**63 + 50, dtype=np.uint64), 4)
+    items = np.array([7, 2**63 - 1, 2**63, 2**64 - 1] * 100, np.uint64)
+    pyarrow.parquet.write_table(pa.table({"user": users, "item": items}), tmp_path / "x.parquet")
+    here = flat.release(tmp_path / "x.parquet", counts=True, **SEEDED)
+    frame = open_frame(spark, [str(tmp_path / "x.parquet")], None)
+    there = flat.spark_release(frame, partitions=2, counts=True, **SEEDED).released
+    assert here.values.type == pa.uint64()
+    assert there.values.type == pa.decimal128(20, 0)
+    assert list(map(int, there.items)) == list(here.items)
+    assert there.to_arrow()["noisy_users"].equals(here.to_arrow()["noisy_users"])
 
 
 def test_columns_in_another_order_are_not_mistaken(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,7 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpsu.contributions.ids import INTEGERS, NOTHING, TEXT, integers, is_text, numbers, text_buffers
+from dpsu.contributions.ids import (
+    INTEGERS,
+    NOTHING,
+    TEXT,
+    integers,
+    is_text,
+    is_unsigned,
+    numbers,
+    text_buffers,
+)
 
 BOOLEANS, DATES, TIMES = "booleans", "dates", "times"
 LOCAL, INSTANTS = "timestamps without a time zone", "timestamps with a time zone"
@@ -33,6 +42,7 @@ MS_OF_DAY = 1000 * SECONDS_OF_DAY
 # Days and seconds since 1970 of the first day of the year 1 and of the year 10000.
 FIRST_DAY, END_DAY = -719_162, 2_932_897
 MOST_DIGITS, MOST_DIGITS_OF_ALL = 38, 76
+DIGITS_OF_64_BITS = 20
 HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8)
 
 
@@ -75,7 +85,9 @@ def result_type(type_: pa.DataType) -> pa.DataType:
         return pa.large_binary()
     if kind == DECIMALS:
         return _decimal(type_.precision - min(type_.scale, 0), max(type_.scale, 0))
-    return {TEXT: pa.large_string(), INTEGERS: pa.int64()}.get(str(kind), type_)
+    if kind == INTEGERS:
+        return pa.uint64() if is_unsigned(type_) else pa.int64()
+    return pa.large_string() if kind == TEXT else type_
 
 
 def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -94,7 +106,8 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         digits = scale + max(each.precision - each.scale for each in (one, other))
         # Arrow has no larger decimals: if what is released does not fit, it is released as text.
         return _decimal(min(digits, MOST_DIGITS_OF_ALL), scale)
-    return pa.large_binary()
+    # Decimals have room for signed and for unsigned integers.
+    return _decimal(DIGITS_OF_64_BITS, 0) if pa.types.is_integer(one) else pa.large_binary()
 
 
 def spell(values: pa.Array) -> pa.Array:

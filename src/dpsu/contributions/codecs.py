@@ -1,10 +1,11 @@
 r"""Keys of several columns, and of other types than text and integers, as ids and back.
 
-Inside, an id is text or an integer. A single column of text or integers is its own ids. Any other
-key is text: each cell by its kind (see `cells`), and the cells of several columns joined by tabs,
-with a backslash inside of a cell as ``\0`` and a tab as ``\1``. How many columns there are and of
-which kinds is public, and never follows from a cell. So two keys are the same id exactly if all of
-their cells are equal, as `docs/proofs/orders.md` proves.
+Inside, an id is text or an integer. A single column of text or integers is its own ids, with the
+digits of unsigned integers of 64 bits. Any other key is text: each cell by its kind (see `cells`),
+and the cells of several columns joined by tabs, with a backslash inside of a cell as ``\0`` and a
+tab as ``\1``. How many columns there are and of which kinds is public, and never follows from a
+cell. So two keys are the same id exactly if all of their cells are equal, as
+`docs/proofs/orders.md` proves.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +23,14 @@ from numpy.typing import NDArray
 from dpsu.contributions.cells import UUIDS, kind_of, merged, parse, result_type, spell
 from dpsu.contributions.id_columns import Column, Lose
 from dpsu.contributions.id_tables import IntegerIds
-from dpsu.contributions.id_types import TEXT_TYPE
+from dpsu.contributions.id_types import INTEGER_TYPE, TEXT_TYPE
 from dpsu.contributions.ids import (
     INTEGERS,
     NOTHING,
     TEXT,
     arrow_type,
     integers,
+    is_unsigned,
     numbers,
     places_in_dictionary,
     type_name,
@@ -236,7 +239,9 @@ class Codec:
     @property
     def is_plain(self) -> bool:
         """Whether ids are the values themselves."""
-        return len(self.types) == 1 and kind_of(self.types[0]) in (TEXT, INTEGERS, NOTHING)
+        kinds = (TEXT, INTEGERS, NOTHING)
+        first = self.types[0]
+        return len(self.types) == 1 and kind_of(first) in kinds and not is_unsigned(first)
 
     def decode(self, ids: pa.Array) -> pa.Array:
         """The values of ids: a struct of columns where there are several."""
@@ -310,12 +315,12 @@ class Keys:
     """
 
     def __init__(self) -> None:
-        self._parts: list[Typed] = []
+        self._parts: list[tuple[Column, tuple[pa.DataType, ...]]] = []
         self._lock = threading.Lock()
 
     def note(self, parts: Sequence[Typed]) -> None:
         """Note the columns of one part of the data; refuses kinds that differ from earlier ones."""
-        found = [(column, _released_as(column, type_)) for column, type_ in parts]
+        found = [(column, (_released_as(column, type_),)) for column, type_ in parts]
         with self._lock:
             if not self._parts:
                 self._parts = found
@@ -327,24 +332,30 @@ class Keys:
                 )
             fix = "" if len(found) > 1 else f", or declare one type: {found[0][0].fix(TEXT_TYPE)}"
             self._parts = [
-                _merged(column, known, type_, fix)
-                for (column, known), (_, type_) in zip(self._parts, found, strict=True)
+                _with_types(column, known, types, fix)
+                for (column, known), (_, types) in zip(self._parts, found, strict=True)
             ]
 
     @property
     def codec(self) -> Codec:
         """How values are made of ids."""
         names = tuple(column.released_as for column, _ in self._parts)
-        return Codec(names, tuple(type_ for _, type_ in self._parts)) if names else PLAIN
+        types = tuple(reduce(merged, found) for _, found in self._parts)
+        return Codec(names, types) if names else PLAIN
 
 
 def _released_as(column: Column, type_: pa.DataType) -> pa.DataType:
-    return result_type(type_) if column.declared is None else arrow_type(column.declared)
+    if column.declared is None or (column.declared == INTEGER_TYPE and is_unsigned(type_)):
+        return result_type(type_)
+    return arrow_type(column.declared)
 
 
-def _merged(column: Column, known: pa.DataType, type_: pa.DataType, fix: str) -> Typed:
-    kinds = {kind_of(known), kind_of(type_)} - {NOTHING}
+def _with_types(
+    column: Column, known: tuple[pa.DataType, ...], types: tuple[pa.DataType, ...], fix: str
+) -> tuple[Column, tuple[pa.DataType, ...]]:
+    """A column with all types that parts of the data have, each once; of one kind, or refused."""
+    kinds = {kind_of(type_) for type_ in (*known, *types)} - {NOTHING}
     if len(kinds) > 1:
         both = " in one file and ".join(sorted(map(str, kinds)))
         raise DataError(f"column {column} is {both} in another; make them the same{fix}")
-    return column, merged(known, type_)
+    return column, tuple(dict.fromkeys((*known, *types)))

@@ -27,6 +27,7 @@ from dpsu.contributions.ids import (
     canonical,
     integers,
     is_text,
+    is_unsigned,
     type_name,
 )
 from dpsu.errors import DataError
@@ -42,6 +43,9 @@ def lose_nothing(reason: str) -> None:
 # Python converts larger integers to text slowly, and very large ones not at all.
 MOST_BITS = 4096
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
+# Below such a power of 2, floats of so many bits have every integer; there and above, the integers
+# from which a float may have come are several.
+EXACT_BITS = {16: 11, 32: 24, 64: 53}
 # An integer has one spelling: "007", "+7" and "-0" are texts.
 DECIMAL = r"^(0|-?[1-9][0-9]{0,18})$"
 # How often, in text: the same for a column of text as for a cell by itself.
@@ -132,12 +136,36 @@ class Column:
             values = self._whole(values, lose)
         elif is_binary(type_):
             values = values.cast(pa.large_binary()).view(pa.large_string())
-        if id_type == TEXT and pa.types.is_integer(values.type):
-            return values.cast(pa.large_string())
+        if pa.types.is_integer(values.type):
+            values = values.cast(pa.large_string()) if id_type == TEXT else values
+            return canonical(self.name, values)
         ids = canonical(self.name, values)
         if ids.null_count > values.null_count:
-            lose(self._beyond if pa.types.is_integer(ids.type) else self._not_utf8)
-        return self._parsed(ids, lose) if id_type == INTEGERS and is_text(ids.type) else ids
+            lose(self._not_utf8)
+        return self._parsed(ids, lose) if id_type == INTEGERS else ids
+
+    def as_declared(self, cells: pa.Array, type_: pa.DataType, lose: Lose) -> pa.Array:
+        """Numbers of a part of the data, as far as the type that all parts declare has them.
+
+        Libraries make floats of the integers of a part that lacks a cell, and unsigned integers of
+        those of a part with a large one. What is lost then depends on each cell alone.
+        """
+        floats, found = pa.types.is_floating(type_), cells.type
+        if pa.types.is_floating(found) and pa.types.is_integer(type_):
+            return self._whole(cells, lose)
+        if not pa.types.is_integer(found) or not (floats or pa.types.is_integer(type_)):
+            return cells
+        kept = cells
+        if is_unsigned(found) and not is_unsigned(type_):
+            fits = pc.less_equal(cells, pa.scalar(LARGEST, found))
+            kept = pc.if_else(fits, cells, pa.scalar(None, found)).cast(pa.int64())
+        if floats:
+            kept, bound = kept.cast(pa.int64()), 1 << EXACT_BITS[type_.bit_width]
+            exact = pc.and_(pc.greater(kept, -bound), pc.less(kept, bound))
+            kept = pc.if_else(exact, kept, pa.scalar(None, kept.type))
+        if kept.null_count > cells.null_count:
+            lose(self._not_whole if floats else self._beyond)
+        return kept
 
     def untyped(self, values: Sequence[Any], lose: Lose) -> pa.Array:
         """Ids of Python objects: text, or integers if that was declared.
@@ -162,7 +190,7 @@ class Column:
             # For objects of these kinds Arrow gives the same result as the loop below.
             if all(issubclass(k, str) for k in present - {float}) and not integral:
                 return pa.array(values, pa.large_string(), from_pandas=True)
-            if all(_is_integral(k) for k in present):
+            if all(is_integral(k) for k in present):
                 numbers = pa.array(values, pa.int64(), from_pandas=True)
                 return numbers if integral else spelled(numbers)
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
@@ -200,10 +228,11 @@ class Column:
         return pa.nulls(len(cells), pa.int64())
 
     def _whole(self, values: pa.Array, lose: Lose) -> pa.Array:
-        """Convert floats that are whole numbers to integers; NaN stands for a missing value."""
+        """Convert floats that no rounding made to integers; NaN stands for a missing value."""
+        bound = 2.0 ** EXACT_BITS[values.type.bit_width]
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         with np.errstate(invalid="ignore"):
-            whole = (numbers == np.floor(numbers)) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
+            whole = (numbers == np.floor(numbers)) & (np.abs(numbers) < bound)
         if not (whole | np.isnan(numbers)).all():
             lose(self._not_whole)
         kept = np.where(whole, numbers, 0.0).astype(np.int64)
@@ -246,11 +275,17 @@ class Column:
 
     @property
     def _not_whole(self) -> str:
-        return f"some cells of {self} are not whole numbers of 64 bits"
+        return (
+            f"some floats in {self} are not whole numbers, or so large that floats round integers "
+            "(from 2^53 on, in 32 bits from 2^24 on)"
+        )
 
     @property
     def _beyond(self) -> str:
-        return f"some integers in {self} are beyond 64 bits ({self.fix(TEXT_TYPE)} keeps them)"
+        return (
+            f"some integers in {self} are beyond signed ones of 64 bits ({self.fix(TEXT_TYPE)} "
+            "keeps them)"
+        )
 
     @property
     def _not_utf8(self) -> str:
@@ -285,8 +320,10 @@ class Column:
         elif pa.types.is_floating(type_):
             hint = (
                 "two floats that look equal may differ in their last bits; round them to integers "
-                f"or decimals, or say {self.fix(INTEGER_TYPE)} to keep whole numbers (pandas makes "
-                "floats of integers with missing values; .astype('Int64') keeps them integers)"
+                f"or decimals, or say {self.fix(INTEGER_TYPE)} to keep whole numbers below 2^53 "
+                "(pandas makes floats of integers if a cell is missing, and rounds larger ones: "
+                f'pandas.read_csv(..., dtype={{{self.name!r}: "Int64"}}) reads integers, and '
+                "convert_dtypes() comes too late)"
             )
         return f"column {self} has type {type_name(type_)}, which users and items have not: {hint}"
 
@@ -304,7 +341,7 @@ def repeats_of(values: Sequence[Any]) -> pa.Array:
 
     What is neither is missing.
     """
-    if all(_is_integral(kind) for kind in set(map(type, values))):
+    if all(is_integral(kind) for kind in set(map(type, values))):
         try:
             return pa.array(values, pa.int64())
         except (pa.ArrowException, OverflowError):
@@ -335,15 +372,15 @@ def _text(value: Any) -> str | _Lost | None:
         return value
     if _is_missing(value):
         return None
-    if _is_integral(type(value)) and int(value).bit_length() <= MOST_BITS:
+    if is_integral(type(value)) and int(value).bit_length() <= MOST_BITS:
         return str(int(value))
     spelled = text_of(value)
     return NO_ID if spelled is None else spelled
 
 
 def _integer(value: Any) -> int | _Lost | None:
-    if _is_integral(type(value)):
-        return int(value) if SMALLEST <= value <= LARGEST else BEYOND
+    if is_integral(type(value)):
+        return int(value) if SMALLEST <= int(value) <= LARGEST else BEYOND
     return None if _is_missing(value) else NO_ID
 
 
@@ -364,6 +401,6 @@ def _items(held: Any) -> list[Any]:
     return np.atleast_1d(held).tolist() if isinstance(held, np.ndarray) else list(held)
 
 
-def _is_integral(kind: type) -> bool:
+def is_integral(kind: type) -> bool:
     """Whether objects of this kind are integers; booleans are not, although Python says so."""
     return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)

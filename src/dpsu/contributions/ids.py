@@ -1,7 +1,8 @@
 """Ids of users and items: when two of them are the same, and which bytes are hashed.
 
-Text is NFC-normalized UTF-8, integers are 64 bits. Hashes are made of the raw bytes of an id (an
-integer's decimal digits), never of its code: codes of others change when a user leaves.
+Text is NFC-normalized UTF-8, integers are signed and have 64 bits. A column of unsigned integers of
+64 bits is text, their decimal digits. Hashes are made of the raw bytes of an id (an integer's
+decimal digits), never of its code: codes of others change when a user leaves.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ class Ids:
 
 
 def canonical(name: str, values: pa.Array) -> pa.Array:
-    """Normalize ids to NFC text or 64-bit integers; a cell that can be neither becomes null.
+    """Normalize ids to NFC text or signed integers; a cell that can be neither becomes null.
 
     To refuse it would let one user's cell stop the run.
     """
     value = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_integer(value):
-        return _in_64_bits(values)
+        return decoded(values).cast(pa.large_string() if is_unsigned(value) else pa.int64())
     if not is_text(value) and not pa.types.is_null(value):
         raise DataError(f"column {name!r} has type {type_name(value)}; it must be text or integers")
     text = values.cast(pa.large_string())
@@ -121,6 +122,12 @@ def type_name(type_: pa.DataType) -> str:
     return re.split(r"[<\[(]", str(type_))[0]
 
 
+def is_unsigned(type_: pa.DataType) -> bool:
+    """Whether these are integers that do not all fit into signed ones of 64 bits."""
+    value = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return bool(pa.types.is_uint64(value))
+
+
 def arrow_type(declared: str) -> pa.DataType:
     """The type of ids that were declared to be text or integers."""
     return pa.int64() if declared == INTEGER_TYPE else pa.large_string()
@@ -133,18 +140,6 @@ def is_text(type_: pa.DataType) -> bool:
         or pa.types.is_large_string(type_)
         or pa.types.is_string_view(type_)
     )
-
-
-def _in_64_bits(values: pa.Array) -> pa.Array:
-    if not pa.types.is_dictionary(values.type) and not pa.types.is_uint64(values.type):
-        return values.cast(pa.int64())
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    try:
-        return values.cast(pa.int64())
-    except pa.ArrowInvalid:
-        fits = pc.less(values, pa.scalar(2**63, pa.uint64()))
-    return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(pa.int64())
 
 
 def _normalized(text: pa.Array) -> pa.Array:

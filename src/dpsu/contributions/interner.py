@@ -2,6 +2,8 @@
 
 Texts are entered as they were read, and made canonical at the end, each distinct one once. Other
 cells are made canonical first, chunk by chunk: in dictionaries, each distinct one of a chunk once.
+Unsigned integers of 64 bits are entered as signed ones where they fit, which are the same ids, and
+in a table of their own from 2^63 on.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ from dpsu.contributions.id_columns import Column, Lose
 from dpsu.contributions.id_tables import IntegerIds, TextIds
 from dpsu.contributions.id_types import TEXT_TYPE
 from dpsu.contributions.ids import (
+    INTEGERS,
     NOTHING,
     TEXT,
     Ids,
+    integers,
     is_text,
+    is_unsigned,
+    numbers,
     places_in_dictionary,
     within_buffer,
 )
@@ -49,6 +55,8 @@ class Interner:
         self._lock = threading.Lock()
         self._id_type = NOTHING
         self._table: IntegerIds | TextIds | None = None
+        # Of integers from 2^63 on, where a part of the data may have them: rows have -2 - code.
+        self._large: IntegerIds | None = None
         # A declared type holds even if there are no rows: the type of a release is public.
         self._fix_id_type(column.id_type(pa.null()))
 
@@ -78,6 +86,8 @@ class Interner:
             ids = chunk.cast(pa.large_string())
             if ids.null_count and not within_buffer(ids):
                 raise DataError(self._damaged)
+        elif id_type == INTEGERS and is_unsigned(chunk.type):
+            ids = chunk
         else:
             ids = self._canonical_ids(chunk, indices)
         if ids.null_count:
@@ -107,12 +117,26 @@ class Interner:
         codes_of = codes
         if prepared.indices is not None:
             codes_of = np.empty(len(prepared.ids), np.int32)
-        if not self._table.intern(prepared.ids, codes_of):
+        if is_unsigned(prepared.ids.type):
+            self._intern_unsigned(self._table, numbers(prepared.ids, np.uint64), codes_of)
+        elif not self._table.intern(prepared.ids, codes_of):
             raise DataError(self._damaged)
         if prepared.indices is None:
             return False
         missing: bool = interning.spread(codes_of, prepared.indices, codes)
         return missing
+
+    def _intern_unsigned(
+        self, small: IntegerIds | TextIds, values: NDArray[np.uint64], codes: NDArray[np.int32]
+    ) -> None:
+        with self._lock:
+            self._large = large = self._large or IntegerIds()
+        is_large = values >= np.uint64(2**63)
+        # As signed integers, those of the second table are negative ones.
+        for table, own in ((small, ~is_large), (large, is_large)):
+            found = np.empty(np.count_nonzero(own), np.int32)
+            table.intern(integers(values[own].view(np.int64)), found)
+            codes[own] = -2 - found if table is large else found
 
     @property
     def _damaged(self) -> str:
@@ -140,6 +164,10 @@ class Interner:
             # Text, if no type was ever known.
             return Numbered(Ids(pa.nulls(0, pa.large_string())), None, None, [], self._lose)
         ids = table.take_ids()
+        if self._large is not None:
+            large = self._large.take_ids().view(pa.uint64())
+            texts = pa.concat_arrays([each.cast(pa.large_string()) for each in (ids, large)])
+            return Numbered(Ids(texts), table, None, [], self._lose, (self._large, len(ids)))
         if isinstance(table, IntegerIds):
             return Numbered(Ids(ids), table, None, [], self._lose)
         reasons: list[str] = []
@@ -167,15 +195,24 @@ class Numbered:
         moved: NDArray[np.int32] | None,
         reasons: list[str],
         lose: Lose,
+        large: tuple[IntegerIds, int] | None = None,
     ) -> None:
         self.ids = ids
         self._table, self._moved = table, moved
         self._reasons, self._lose = reasons, lose
+        # Those of integers from 2^63 on, and how many ids come before them.
+        self._large = large
 
     def renumber(self, codes: NDArray[np.int32]) -> bool:
         """Replace codes by numbers; -1 stays. Returns whether more ids are missing than before."""
         if self._table is not None:
             self._table.renumber(codes)
+        if self._large is not None:
+            table, first = self._large
+            is_large = np.flatnonzero(codes < -1)
+            found = -2 - codes[is_large]
+            table.renumber(found)
+            codes[is_large] = first + found
         if self._moved is None:
             return False
         before = np.count_nonzero(codes < 0)

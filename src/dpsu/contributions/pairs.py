@@ -91,7 +91,8 @@ class Block:
 
     def complete_rows(self) -> Block:
         """Only the rows that have a user, an item and, if there are any, positive repeats."""
-        wanted = (self.users >= 0) & (self.items >= 0)
+        # Codes below -1 are those of unsigned integers (see `Interner`).
+        wanted = (self.users != -1) & (self.items != -1)
         if self.repeats is not None:
             wanted &= self.repeats > 0
         return self.rows(wanted)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpsu.contributions.cells import kind_of
 from dpsu.contributions.codecs import Codec, encode
-from dpsu.contributions.id_columns import Column, lose_nothing
+from dpsu.contributions.id_columns import Column, is_integral, lose_nothing
 from dpsu.contributions.ids import Ids, canonical, decoded, type_name
 from dpsu.errors import DataError, ParameterError, option_error, without_values
 from dpsu.inputs import frames
@@ -225,8 +225,12 @@ def _texts(what: str, columns: list[tuple[str, pa.Array]]) -> pa.Array:
 
 
 def _array(name: str, items: Iterable[Any]) -> pa.Array:
+    listed = list(items)
+    if all(is_integral(type(item)) for item in listed):
+        # Arrow would refuse those that are beyond 64 bits.
+        listed = [str(int(item)) for item in listed]
     return without_values(
-        lambda: pa.array(list(items)),
+        lambda: pa.array(listed),
         f"{name} must hold items that are all text or all integers",
         ParameterError,
     )

@@ -8,14 +8,15 @@ two.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsu.contributions.codecs import Codec
-from dpsu.contributions.id_columns import Column, lose_nothing
+from dpsu.contributions.id_columns import Column, Lose, lose_nothing
+from dpsu.contributions.id_types import INTEGER_TYPE
 from dpsu.contributions.ids import decoded
 from dpsu.contributions.pairs import Tally
 from dpsu.contributions.samples import Sample
@@ -94,7 +95,7 @@ class Reader:
         """
         schema = self.schema()[0]
         for part in parts:
-            table = frames.columns_of(part, to_read(self.columns), tally.lose)
+            table = self._read(part, tally.lose)
             keyed = self._keyed(tally)
             # Kinds of cells that differ from those that are declared are refused.
             keyed.columns_of(self.declared)
@@ -102,6 +103,22 @@ class Reader:
                 if not self._in_texts:
                     self._note(batch, tally)
                 yield _typed(batch, schema)
+
+    def _read(self, part: Any, lose: Lose) -> pa.Table:
+        """The columns of a partition; in those that are declared to be numbers, numbers alone."""
+        types, columns = self.declared.schema.types, to_read(self.columns)
+        wanted = [
+            replace(column, declared=INTEGER_TYPE)
+            if pa.types.is_integer(type_) and column.declared is None
+            else column
+            for column, type_ in zip(columns, types, strict=True)
+        ]
+        table = frames.columns_of(part, wanted, lose)
+        cells = [
+            column.as_declared(each.combine_chunks(), type_, lose)
+            for column, each, type_ in zip(columns, table.columns, types, strict=True)
+        ]
+        return pa.table(cells, names=table.column_names)
 
     def by_place(self, tally: Tally, tables: Iterator[pa.Table]) -> Batches:
         """The same of Arrow tables that have the declared columns in their order, by any names."""
@@ -166,9 +183,12 @@ def _texts(cells: pa.Array) -> pa.Array:
 
 
 def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same ids; a partition without any cell has no type of its own."""
+    """The same ids; a partition without any cell has no type of its own.
+
+    Integers are their digits where unsigned ones are declared.
+    """
     if any(
-        not here.equals(there) and cells.null_count < len(cells)
+        not here.equals(there) and cells.null_count < len(cells) and not pa.types.is_integer(here)
         for here, there, cells in zip(batch.schema.types, schema.types, batch.columns, strict=True)
     ):
         raise DataError("a partition of the data has other types than the first declares; cast it")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpsu.contributions.codecs import is_list, parts_of
-from dpsu.contributions.id_columns import DECIMAL, LARGEST, SMALLEST, Column
+from dpsu.contributions.id_columns import DECIMAL, EXACT_BITS, LARGEST, SMALLEST, Column
 from dpsu.contributions.ids import INTEGERS
 from dpsu.errors import DataError
 from dpsu.inputs.columns import collation_error
@@ -151,7 +151,8 @@ def canonical_ids(cells: Any, arrow: pa.DataType, id_type: str) -> Any:
     if pa.types.is_floating(arrow):
         number = cells.cast("double")
         # In Spark, NaN is larger than any number.
-        whole = (f.rint(number) == number) & (number >= -(2.0**63)) & (number < 2.0**63)
+        exact = f.abs(number) < 2.0 ** EXACT_BITS[arrow.bit_width]
+        whole = (f.rint(number) == number) & exact
         cells = f.when(whole, number.cast("bigint"))
     elif not pa.types.is_integer(arrow):
         cells = f.try_validate_utf8(cells.cast("string"))

@@ -136,7 +136,7 @@ def test_reasons_are_those_of_one_machine() -> None:
             release(table, plan)
         told.append({str(each.message).partition("; they")[0] for each in caught})
     assert told[0] == told[1]
-    assert len(told[0] & set(reasons(plan))) == 7
+    assert len(told[0] & set(reasons(plan))) == 6
 
 
 def test_users_take_columns_of_values_and_names_that_collide() -> None:

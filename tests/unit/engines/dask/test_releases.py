@@ -76,6 +76,62 @@ def test_a_partition_of_other_types_is_refused() -> None:
     assert rest == dpsu.release(whole, **SEEDED)
 
 
+def numbered(items: list[int], kind: Any, *, gap: bool = False) -> pd.DataFrame:
+    """A partition of 100 users with these items, of which the first may be missing."""
+    cells = pd.Series(items * 100).astype(kind)
+    users = np.repeat(np.arange(100), len(items))
+    return pd.DataFrame({"user": users, "item": cells.mask(cells.index == 0) if gap else cells})
+
+
+def test_a_missing_cell_takes_no_integer_from_others() -> None:
+    """What a partition is declared to be decides, and not what pandas made of its cells."""
+    exact, rounded = (7, 2**53 - 1), 2**53
+    whole = numbered([*exact, rounded], np.int64)
+    gap = numbered([*exact], np.int64, gap=True)
+    large = numbered([*exact, rounded, 2**63], np.uint64)
+    assert gap.dtypes["item"] == np.float64
+    missing, floats, integers = "some rows have no", "some floats in", "some integers in"
+    # Partitions, what they are declared to be, what is lost, and what is released.
+    cases: list[tuple[list[Any], Any, set[str], tuple[int, ...]]] = [
+        ([whole, gap], whole, {missing}, (*exact, rounded)),
+        ([numbered([*exact, rounded], object, gap=True)], whole, {missing}, (*exact, rounded)),
+        ([large, whole], whole, {missing, integers}, (*exact, rounded)),
+        ([whole, gap], gap, {missing, floats}, exact),
+        ([gap, whole], gap, {missing, floats}, exact),
+        ([large, whole], gap, {missing, floats}, exact),
+    ]
+    for parts, declared, reasons, expected in cases:
+        for type_ in ("integer",) if declared is gap else (None, "integer"):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always", dpsu.DataWarning)
+                frame = parts_of(parts, declared.iloc[:0])
+                found = dpsu.dask.release(frame, item=dpsu.Items(type=type_), **SEEDED)
+            said = " ".join(str(each.message) for each in told)
+            assert found.items == expected, reasons
+            assert {one for one in (missing, floats, integers) if one in said} == reasons
+
+
+def test_unsigned_integers_are_those_of_one_machine() -> None:
+    hashes = numbered([7, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    hashes["user"] = hashes["user"].to_numpy().astype(np.uint64) + np.uint64(2**63 - 50)
+    signed = numbered([-5, 7], np.int64)
+    declared: dict[str, Any] = {
+        "user": dpsu.Users(type="integer"),
+        "item": dpsu.Items(type="integer"),
+    }
+    options: list[dict[str, Any]] = [SEEDED, SEEDED | declared]
+    for kind in (np.uint64, "UInt64", "uint64[pyarrow]"):
+        frame = dd.from_pandas(hashes.astype({"user": kind, "item": kind}), npartitions=3)
+        for each in options:
+            there = dpsu.dask.release(frame, **each)
+            assert there == dpsu.release(hashes, **each)
+            assert there.items == (7, 2**63 - 1, 2**63, 2**64 - 1)
+            assert there.values.type == pa.uint64()
+    for parts in ([hashes, signed], [signed, hashes]):
+        found = dpsu.dask.release(parts_of(parts, hashes.iloc[:0]), **SEEDED)
+        assert sorted(map(int, found.items)) == [-5, 7, 2**63 - 1, 2**63, 2**64 - 1]
+
+
 def test_rows_that_are_not_there() -> None:
     rows = pa.table({"user": ["a", None, "b", "c"] * 20, "item": ["x", "y", None, "x"] * 20})
     with pytest.warns(dpsu.DataWarning, match="some rows have no 'user' or no 'item'"):
