@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dask.dataframe as dd
+import dask.dataframe
 import pandas as pd
 import pytest
 
@@ -21,6 +21,8 @@ from tests.unit.cli.test_cli import Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Its functions have no types.
+from_pandas: Any = dask.dataframe.from_pandas
 WEAK: dict[str, Any] = {"epsilon": 1, "delta": 0.01}
 SHELL = ["--epsilon", "1", "--delta", "0.01"]
 SENTENCE = (
@@ -60,7 +62,7 @@ def test_every_door_warns_once(tmp_path: Path) -> None:
         "ngrams": lambda: dpsu.release(TEXTS, item=tokens, mechanism=dpsu.NGrams(), **WEAK),
         "create": lambda: dpsu.Series.create(tmp_path / "new", periods=3, **WEAK),
         "period": lambda: series.release(FRAME),
-        "dask": lambda: dpsu.dask.release(dd.from_pandas(FRAME, 2), **WEAK),
+        "dask": lambda: dpsu.dask.release(from_pandas(FRAME, 2), **WEAK),
         "sklearn": lambda: PrivateVocabulary(1, 0.01).fit(TEXTS.text, groups=TEXTS.user),
     }
     for name, door in doors.items():
@@ -108,8 +110,8 @@ def test_what_is_usual(epsilon: float, delta: float, users: int | None, weak: bo
     assert bool(dpsu.Privacy(epsilon, delta).weakness(users)) is weak
     known = dpsu.Auto(users=users, items_per_user=5) if users and users > 50 else None
     if users is None or known is not None:
-        plan = {"epsilon": epsilon, "delta": delta, "mechanism": known}
-        assert bool(warned(lambda: dpsu.plan(**plan))) is weak
+        said = warned(lambda: dpsu.plan(epsilon=epsilon, delta=delta, mechanism=known))
+        assert bool(said) is weak
 
 
 def test_a_number_of_users_counts_if_it_was_paid_for_and_not_if_it_was_read() -> None:
