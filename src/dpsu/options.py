@@ -119,8 +119,9 @@ class Typed:
             return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        # Plain numbers from here on: NumPy's compute in their own, smaller types.
         for name, each in options_of(type(self)).items():
-            set_fields(self, **{name: each.check(name, getattr(self, name))})
+            object.__setattr__(self, name, each.check(name, getattr(self, name)))
         self.check()
 
     def check(self) -> None:

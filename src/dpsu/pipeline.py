@@ -14,6 +14,7 @@ from dpsu.errors import warn
 from dpsu.ledger.spending import Spending
 from dpsu.plans.mechanisms import Choice
 from dpsu.plans.plan import Plan
+from dpsu.plans.prose import warn_of_weakness
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run, new_run
 
@@ -40,11 +41,14 @@ def carry_out(
     if seed is not None:
         warn("insecure_seed: this release is not private")
     check()
+    warn_of_weakness(plan)
     started = new_run(spending.dataset)
     with spending.charged(plan, run=started.id, choice=choice) as number:
         begin(started)
         report("reading", 0)
     found = run(key)
+    # By a number of users that was paid for.
+    warn_of_weakness(found.plan, plan)
     approved = plan if isinstance(plan.selection, Choice) else None
     values, counts = found.values()
     released = Release(found.plan, values, counts, _known_share(found), approved, started)

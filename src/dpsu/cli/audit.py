@@ -10,7 +10,7 @@ import click
 from dpsu.audit_scenarios import audit_prior
 from dpsu.audits import HEAD, Audit
 from dpsu.cli.options import mechanism_of, mechanism_options
-from dpsu.cli.results import putting, writable
+from dpsu.cli.results import putting, told_warnings, writable
 from dpsu.cli.streams import printed, somebody_watches
 from dpsu.options import options_of
 from dpsu.plans.mechanisms import MECHANISMS, Auto, Greedy, Mechanism
@@ -55,7 +55,11 @@ def audit_command(
     typed = {name: value for name, value in options.items() if value is not None}
     user = dpsu.Users(ids_per_person=ids_per_person)
     audited = _audited(typed, (TIGHT,) if ids_per_person > 1 else CALIBRATIONS)
-    plans = [dpsu.plan(epsilon=epsilon, delta=delta, mechanism=each, user=user) for each in audited]
+    # How large epsilon and delta are does not matter here.
+    with told_warnings():
+        plans = [
+            dpsu.plan(epsilon=epsilon, delta=delta, mechanism=each, user=user) for each in audited
+        ]
     done: list[dpsu.Audit] = []
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not somebody_watches()) as bar:

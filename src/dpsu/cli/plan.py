@@ -10,8 +10,8 @@ import click
 import dpsu
 from dpsu.cli.options import READ_TOO, plan_options
 from dpsu.cli.progress import shown_steps
-from dpsu.cli.results import PAGES, putting, told_warnings, writable
-from dpsu.cli.streams import to_stderr, to_stdout
+from dpsu.cli.results import PAGES, people_warned, putting, say_warnings, told_warnings, writable
+from dpsu.cli.streams import to_stdout
 from dpsu.cli.values import planned_for_either, values_options
 from dpsu.errors import DpsuError
 from dpsu.ledger.prose import shared_text
@@ -90,7 +90,8 @@ def plan_command(
             raise click.UsageError(
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
-        made, shared = _made(options, plan_file, releases)
+        with people_warned():
+            made, shared = _made(options, plan_file, releases)
         told = "" if shared is None or as_json else f"{shared}\n\n"
         to_stdout(f"{made.to_json() if as_json else f'{told}{made}'}\n")
         return
@@ -103,16 +104,15 @@ def plan_command(
         {"html": html},
         {"html": PAGES},
     )
-    made, shared = _made(options, plan_file, releases)
     with told_warnings() as caught, shown_steps("forecasting", False) as progress:
+        made, shared = _made(options, plan_file, releases)
         seen = dpsu.forecast(made, **profile, progress=progress)
     if html is not None:
         with putting("the page", html):
             seen.write_html(html)
     told = "" if shared is None else f"{shared}\n\n"
     to_stdout((seen.to_json() if as_json else f"{told}{seen.plan}\n\n{seen}") + "\n")
-    for warning in caught:
-        to_stderr(f"warning: {warning.message}")
+    say_warnings(caught)
     if seen.hopeless:
         raise DpsuError("; ".join(found.text for found in seen.findings if found.stops))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,20 @@ def told_warnings() -> Iterator[list[warnings.WarningMessage]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", dpsu.DataWarning)
         yield caught
+
+
+@contextmanager
+def people_warned() -> Iterator[None]:
+    """Say each warning once, behind what was printed."""
+    with told_warnings() as caught:
+        yield
+    say_warnings(caught)
+
+
+def say_warnings(caught: Iterable[warnings.WarningMessage]) -> None:
+    """Say each of these once."""
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        to_stderr(f"warning: {message}")
 
 
 def put_in_place(named: Mapping[str, PendingFile], done: Callable[[], None] = lambda: None) -> None:

@@ -23,7 +23,7 @@ from dpsu.cli.options import (
     result_options,
 )
 from dpsu.cli.places import Places
-from dpsu.cli.results import printed_lines
+from dpsu.cli.results import people_warned, printed_lines
 from dpsu.cli.sources import source_options
 from dpsu.cli.streams import printed, shown, to_stderr
 from dpsu.ledger.spending import Spending
@@ -58,12 +58,10 @@ def new_command(folder: str, periods: int, **options: Any) -> None:
     """
     typed = planned(options, quiet=True)
     made = {name: typed[name] for name in ("epsilon", "delta", "user", "item", "counts")}
-    series = dpsu.Series.create(
-        folder,
-        periods=periods,
-        mechanism=typed["mechanism"] or dpsu.Sieve(),
-        **made,
-    )
+    with people_warned():
+        series = dpsu.Series.create(
+            folder, periods=periods, mechanism=typed["mechanism"] or dpsu.Sieve(), **made
+        )
     stage.outputs[f"the series in {folder!r}"] = COMPLETE
     shown(f"{series}\n")
 

@@ -261,7 +261,7 @@ def _open_postgres(
         problem = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
         return query._failure() if problem is None else _query_error(problem)
 
-    def ask_collations() -> tuple[bool, ...]:
+    def ask_collations() -> Any:
         asked = (COLLATION.format(name=_quoted([name]), rows=query.rows) for name in names)
         cursor.execute(f"SELECT {', '.join(asked)}")
         return cursor.fetchone()

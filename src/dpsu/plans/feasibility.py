@@ -14,7 +14,6 @@ from dpsu.privacy.guarantee import LARGEST_EPSILON, Privacy
 
 HALF, LIKELY = 0.5, 0.9
 FAR_ABOVE = 10.0
-SAFE_PART = 0.01
 Replan = Callable[[float], Plan]
 
 
@@ -75,14 +74,10 @@ def findings(
     `replan` makes the same plan at another epsilon; `typed_size` says that `max_items` was typed
     and is not a default.
     """
-    found, delta, most = _too_few(plan, replan, users), plan.privacy.delta, plan.max_items
-    if delta * users >= 1.0:
-        message = (
-            f"delta={delta:g} is not below 1/users = {1 / users:.2g}: publishing all rows of one "
-            f"user would keep that guarantee. Choose delta far below, such as "
-            f"{SAFE_PART / users:.0e}"
-        )
-        found.append(Finding(False, message, warns=True))
+    found, most = _too_few(plan, replan, users), plan.max_items
+    weak = plan.privacy.weakness(users)
+    if weak:
+        found.append(Finding(False, weak, warns=True))
     if typed_size and most is not None and most > FAR_ABOVE * items_per_user:
         message = (
             f"a limit of {most:,} items per user is far above the {items_per_user:g} items that "

@@ -18,6 +18,7 @@ from dpsu.plans.counts import Counts, counts_of
 from dpsu.plans.feasibility import check_expected_users
 from dpsu.plans.mechanisms import Auto, Hints, Mechanism, by_name
 from dpsu.plans.plan import Plan, checked_seed
+from dpsu.plans.prose import warn_of_weakness
 from dpsu.plans.public_data import PublicData, PublicDigest
 from dpsu.privacy.guarantee import Privacy
 from dpsu.text.spec import FUNCTION, is_file
@@ -79,10 +80,12 @@ def plan(
     >>> dpsu.Plan.from_json(p.to_json()) == p
     True
     """
-    return make_plan(
+    made = make_plan(
         Privacy(epsilon, delta), mechanism_of(mechanism), users_of(user), items_of(item),
         counts=counts, public_items=public_items, insecure_seed=insecure_seed,
     )  # fmt: skip
+    warn_of_weakness(made)
+    return made
 
 
 def make_plan(

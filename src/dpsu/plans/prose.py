@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsu.errors import warn
 from dpsu.inputs.values import Values
-from dpsu.plans.mechanisms import Choice, Hints
+from dpsu.plans.mechanisms import Auto, Choice, Hints
 from dpsu.showing import markup
 
 if TYPE_CHECKING:
@@ -41,10 +42,27 @@ def guarantee(plan: Plan) -> str:
         return "NO GUARANTEE: a candidate is not differentially private as published."
     if not plan.proven:
         return "NO GUARANTEE: this mechanism is not differentially private as published."
-    return (
+    text = (
         f"({at_least(plan.privacy.epsilon)}, {at_least(plan.privacy.delta)})-differential privacy "
         f"for adding or removing any one {plan.user.person} with all of their rows."
     )
+    weak = weakness(plan)
+    return f"{text} {weak[0].upper()}{weak[1:]}." if weak else text
+
+
+def weakness(plan: Plan) -> str:
+    """Why the guarantee means little, by the number of users that the plan names; or nothing."""
+    known = plan.expected_users if plan.hints is None else plan.hints.expected_users
+    if isinstance(plan.mechanism, Auto):
+        known = plan.mechanism.users
+    return plan.privacy.weakness(known) if plan.private else ""
+
+
+def warn_of_weakness(plan: Plan, planned: Plan | None = None) -> None:
+    """Warn of a weak guarantee, if it was not already warned of for the plan that led to this."""
+    text = weakness(plan)
+    if text and (planned is None or not weakness(planned)):
+        warn(text)
 
 
 def at_least(number: float) -> str:

@@ -12,6 +12,9 @@ SMALLEST_EPSILON = 1e-4
 SMALLEST_DELTA = 1e-100
 LARGEST_DELTA = 0.5
 LARGEST_IDS = 1000
+# A guarantee beyond these means little, and so does a delta above 1 / (10 x users).
+LARGEST_USUAL_EPSILON = 10.0
+LARGEST_USUAL_DELTA = 1e-4
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Privacy:
     epsilon : float
         Between 1e-4 and 50.
     delta : float
-        Between 1e-100 and 0.5. It should be far below one over the number of users.
+        Between 1e-100 and 0.5. It should be below one over ten times the number of users.
     ids_per_person : int
         How many ids one person may have, whose rows are added or removed together.
 
@@ -49,6 +52,25 @@ class Privacy:
     def numbers(self) -> dict[str, float]:
         """Epsilon and delta alone, as files have them."""
         return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def weakness(self, users: int | None = None) -> str:
+        """Why this guarantee means little, in a sentence; empty if it does not.
+
+        `users` is a public number of users, or one that was paid for: what is said shows it.
+        """
+        most = min(LARGEST_USUAL_DELTA, math.inf if not users else 1.0 / (10.0 * users))
+        reasons = []
+        if self.delta > most * (1.0 + 1e-9):
+            reasons.append(
+                f"delta is {self.delta:g}; with probability delta the guarantee fails: usual is "
+                f"below 1 / (10 x users), such as {min(1e-6, most / 10.0):.0e}"
+            )
+        if self.epsilon > LARGEST_USUAL_EPSILON:
+            reasons.append(
+                f"epsilon is {self.epsilon:g}; one person may make a result e^{self.epsilon:g} "
+                f"times as likely: usual is about 1, and at most {LARGEST_USUAL_EPSILON:g}"
+            )
+        return f"weak guarantee: {'; '.join(reasons)}" if reasons else ""
 
     def __repr__(self) -> str:
         ids = "" if self.ids_per_person == 1 else f", ids_per_person={self.ids_per_person}"

@@ -42,11 +42,13 @@ def test_a_large_delta_is_a_warning_in_the_first_line() -> None:
     made = flat.forecast(epsilon=1, delta=1e-3, mechanisms=[], **many)
     assert not made.hopeless
     (told,) = [finding for finding in made.findings if finding.warns]
-    assert told.text.startswith("delta=0.001 is not below 1/users = 0.0002")
-    assert "such as 2e-06" in told.text
-    assert str(made).startswith("WARNING: delta=0.001 is not below 1/users")
+    assert told.text.startswith("weak guarantee: delta is 0.001; with probability delta")
+    assert str(made).startswith("WARNING: weak guarantee")
     assert "WARNING" in made._repr_html_()
     assert not hopeless(epsilon=1, delta=1e-4, **many)
+    for delta, warned in ((2.1e-5, True), (1.9e-5, False)):
+        seen = flat.forecast(epsilon=1, delta=delta, mechanisms=[], **many)
+        assert any(finding.warns for finding in seen.findings) is warned
 
 
 def test_weight_spread_too_thin_stops() -> None:
