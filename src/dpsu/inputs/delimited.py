@@ -180,10 +180,10 @@ def _whole_rows(read: ReadBytes, ends: _Lines, longest: int, lose: Lose) -> Iter
             yield whole
         rest = chunk[last:]
         size, length = len(rest), len(rest.rstrip(LINE_BREAKS))
+    if length > longest:
+        lose(f"some rows have more than {longest >> 20} MB")
     if ends.quoted:
         lose(OPEN_QUOTE)
-    elif length > longest:
-        lose(f"some rows have more than {longest >> 20} MB")
     elif rest:
         yield rest
 

@@ -264,7 +264,8 @@ def _open_postgres(
     def ask_collations() -> Any:
         asked = (COLLATION.format(name=_quoted([name]), rows=query.rows) for name in names)
         cursor.execute(f"SELECT {', '.join(asked)}")
-        return cursor.fetchone()
+        found: tuple[bool, ...] = cursor.fetchone()
+        return found
 
     schema = _explained(ask, explain)
     names = pick(columns, schema.names, "the query")
