@@ -171,7 +171,7 @@ def saved_tokenizer(path: Path) -> str:
 
 
 def random_texts(rng: np.random.Generator, texts: int = 400) -> pa.Table:
-    """Texts of users, some of them twice and some empty, with words of all kinds."""
+    """Texts of users, some of them twice, some empty, some of nobody, with words of all kinds."""
     words = [f"w{n}" if n % 3 else f"Ünter{n}" for n in range(40)]
     users = rng.integers(0, texts // 3, texts)
     bodies = [
@@ -181,7 +181,8 @@ def random_texts(rng: np.random.Generator, texts: int = 400) -> pa.Table:
     ]
     rows = [*zip(users.tolist(), bodies, strict=True)]
     rows += rows[: texts // 4]
-    return pa.table({"user": [f"é{user}" for user, _ in rows], "body": [body for _, body in rows]})
+    ids = [f"é{user}" if user % 9 else None for user, _ in rows]
+    return pa.table({"user": ids, "body": [body for _, body in rows]})
 
 
 def random_table(rng: np.random.Generator, kind: str, users: int = 300) -> pa.Table:

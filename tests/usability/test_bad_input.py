@@ -191,6 +191,8 @@ def test_null_rows_are_dropped_and_told_but_not_counted() -> None:
         dpsu.release(table, epsilon=1, delta=1e-5)
     assert not any(character.isdigit() for character in str(told[0].message))
     refused(table, "some rows have no", strict=True)
+    refused([(1, "a"), MARK], "some elements are not pairs", strict=True)
+    refused([["a"], MARK], "some users have no list", strict=True, user="one per entry")
 
 
 def test_a_null_row_changes_nothing_else() -> None:
@@ -210,7 +212,11 @@ def test_counts_that_do_not_count() -> None:
     refused(floats, "must be integers", mechanism="greedy", count="n")
     refused(GOOD, "names a column", dpsu.ParameterError, mechanism="greedy", count="n")
     counted: dict[str, Any] = {"mechanism": "greedy", "item": dpsu.Items(repeats="n")}
-    for cells in (pa.array([0, None, 5]), pa.array(["0", MARK, "5"])):
+    # One that is huge is no missing one.
+    dpsu.release(
+        table.append_column("n", pa.array([2**32, 1, 1])), epsilon=1, delta=1e-5, **counted
+    )
+    for cells in (pa.array([0, None, 5]), pa.array(["0", MARK, "5"]), pa.array([-1, -2, 5])):
         with pytest.warns(dpsu.DataWarning, match="no positive 'n'"):
             dpsu.release(table.append_column("n", cells), epsilon=1, delta=1e-5, **counted)
 

@@ -53,9 +53,10 @@ def test_ids_of_one_meaning_are_in_the_same_part() -> None:
 
 def test_rows_without_a_user_stay_in_both_parts() -> None:
     """They are reported, in whichever part they are read."""
-    users = pa.array([None, *range(40)] * 2)
+    numbers = pa.array(range(40))
+    broken = pa.array([b"\xff", *(b"%d" % n for n in range(40))] * 2).view(pa.string())
     for part in (SAMPLE, replace(SAMPLE, others=True)):
-        mask = part.rows_of(users, USER).to_pylist()
-        known = part.among(Ids(pa.array(range(40)))).tolist()
-        assert mask == [True, *known] * 2
+        known = part.among(Ids(numbers)).tolist()
+        for users in (pa.array([None, *range(40)] * 2), broken, broken.dictionary_encode()):
+            assert part.rows_of(users, USER).to_pylist() == [True, *known] * 2
         assert part.rows_of(pa.nulls(3), USER).to_pylist() == [True] * 3

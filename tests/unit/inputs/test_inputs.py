@@ -323,6 +323,10 @@ def test_a_row_is_too_long_by_its_own_length_wherever_it_begins(
 
     def line(user: str, item: str, length: int = 0) -> str:
         text = f"{user},{item}" if kind == "csv" else json.dumps({"user": user, "item": item})
+        if length > 200:
+            # What would be a row if it were one.
+            forged = "f" * length + ",i" if kind == "csv" else " " * length + line("f", "i")
+            return text.strip("}") + "," + forged
         return text + "#" * (length - len(text)) if kind == "csv" else f"{text:<{length}}"
 
     for before in range(150):
@@ -343,7 +347,7 @@ def test_a_ragged_row_that_is_no_utf8_is_left_out_and_printed_nowhere(
 ) -> None:
     path = tmp_path / "rows.csv"
     for odd in (b"eve,secret\xff,more", b"\xffeve", b"eve,se\xffcret"):
-        path.write_bytes(b"user,item\nann,caf\xc3\xa9\n" + odd + b"\nbob,\xc2\xa2\n")
+        path.write_bytes(b"user,item\nann,caf\xc3\xa9\n,none\n" + odd + b"\nbob,\xc2\xa2\n")
         assert set(pairs_read(path)) == {("ann", "caf\u00e9"), ("bob", "\u00a2")}
     assert capfd.readouterr() == ("", "")
 

@@ -51,6 +51,7 @@ def test_each_row_has_a_user_of_its_own(tmp_path: Path) -> None:
         read = [row for part in users_of(given(kind, tmp_path)) for row in part]
         assert [item or None for _, item in read] == CITIES, kind
         assert len({user for user, _ in read}) == len(CITIES), kind
+        assert {len(user) for user, _ in read} == {128 // 4}, kind
         again = [row for part in users_of(given(kind, tmp_path)) for row in part]
         assert again == read, kind
         other = [row for part in users_of(given(kind, tmp_path), seed=2) for row in part]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.engines import local, local_texts
-from dpsu.ledger.accounting import Cost, cost_of, total
+from dpsu.ledger.accounting import ALLOWANCE, Cost, cost_of, total
 from dpsu.plans.counts import FRACTION_BITS
 from dpsu.plans.mechanisms.auto import Hints
 from dpsu.privacy.curves import Gaussian
@@ -186,6 +187,15 @@ def test_other_noise_is_added_up(options: dict[str, Any]) -> None:
     assert cost_of(plan) == Cost(Privacy(1.0, 1e-6))
 
 
+def test_shifts_of_one_id_are_not_those_of_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A design for one id that protects several by its price alone has no account of a person."""
+    monkeypatch.setattr(dpsu.WeightedGaussian, "several_ids", False)
+    for ids in (1, 2):
+        users = dpsu.Users(ids_per_person=ids)
+        plan = dpsu.plan(epsilon=1, delta=1e-6, mechanism="weighted-gaussian", user=users)
+        assert (cost_of(plan).shift is None) == (ids > 1)
+
+
 def test_plans_chosen_from_the_data_have_no_gaussian_account() -> None:
     data = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(300)}
     given: dict[str, Any] = {"epsilon": 2, "delta": 1e-5}
@@ -229,6 +239,18 @@ def test_the_gaussian_account_is_that_of_dp_accounting() -> None:
     assert at is not None
     assert float(sums.gaussian_delta(at)) <= 1e-5 * (1 + 1e-9)
     assert float(sums.gaussian_delta(at * 0.999)) > 1e-5
+
+
+def test_what_is_left_is_rounded_down_and_shifts_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Mock(return_value=0.0)
+    monkeypatch.setattr("dpsu.ledger.accounting.hockey_stick_at_most", asked)
+    for n in range(1, 100):
+        other = Cost(Privacy(1 / (n + 1), 1e-7))
+        sums = total([other, *[Cost(Privacy(1.0, 1e-7), Shift(n / 700, 0.0))] * n])
+        sums.gaussian_delta(3.0)
+        epsilon, shift = map(Fraction, asked.call_args.args)
+        assert epsilon <= Fraction(3) * ALLOWANCE - sums.other_epsilon
+        assert shift**2 >= sums.squared
 
 
 def test_both_kinds_together() -> None:

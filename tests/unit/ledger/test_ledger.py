@@ -487,6 +487,10 @@ def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
         (_put(2, charge=True), "entry 3 does not say which release it closes"),
         (lambda e: e.append(e[2]), "entry 4 says done of a release that is not open"),
         (lambda e: e.append(e[2] | {"kind": "void", "reason": "Error"}), "entry 4 says void of"),
+        (
+            lambda e: e.__setitem__(slice(2, 3), [each | {"dataset": "other"} for each in e[::2]]),
+            "entry 4 says done of a release that is not open",
+        ),
         (lambda e: e.pop(0), "entry 1 is about dataset 'visits', which has no budget before it"),
         (lambda e: e.clear(), "its entries were removed"),
         (lambda e: e.__setitem__(1, 7), "entry 2 does not say of which kind it is"),

@@ -413,6 +413,11 @@ def test_candidates_promise_the_same_about_the_same(words: str, other: dict[str,
     paid = Plan.derived(*parts, hints=Hints(9, 2, 0.1, 1e-7))
     with pytest.raises(dpsu.ParameterError, match="must not be chosen by estimates"):
         dpsu.select(DATA, [paid])
+    # After tuning, a candidate is released from as it was given.
+    forged = replace(plans[0], design=dpsu.plan(epsilon=50, delta=0.4).design)
+    for fraction in (None, 0.3):
+        with pytest.raises(dpsu.ParameterError, match="not what its mechanism and guarantee"):
+            dpsu.select(DATA, [plans[0], forged], tune_fraction=fraction)
     for wrong in ([{"mechanism": "sieve"}], ["sieve"], dpsu.plan(**base), None):
         with pytest.raises(dpsu.ParameterError, match="candidates must be"):
             dpsu.select(DATA, wrong)  # type: ignore[arg-type]

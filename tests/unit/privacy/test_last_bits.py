@@ -165,7 +165,7 @@ def test_limits_of_a_last_round_are_rounded_down(epsilon: float, delta: float) -
 
 @every(("epsilon", "delta"), [(0.01, 0.3), (1e-4, 0.5)])
 def test_a_line_that_charges_more_than_there_is_lets_no_curve_pass(
-    epsilon: float, delta: float
+    epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Divided by a negative limit, every use would pass: even a jump from 5 % to nearly 1.
     made, prices = bits_account(epsilon, delta), prices_of(1.0)
@@ -178,6 +178,10 @@ def test_a_line_that_charges_more_than_there_is_lets_no_curve_pass(
     assert verify_last(jump, made) > 1.0
     curve = last_curve(made, SHARE, 1.0)
     assert curve.chances == round_curve(made, SHARE, 1.0).chances
+    # Whatever the kernel makes of such a limit.
+    monkeypatch.setattr("dpsu.privacy.last_bits.verify", lambda *given: 2.0)
+    monkeypatch.setattr("dpsu.kernels.bit_curves.worst_use", lambda *given: 0.0)
+    assert verify_last(jump, made) == 2.0
 
 
 def test_a_small_last_share_has_the_curve_of_any_round() -> None:

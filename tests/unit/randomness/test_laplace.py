@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpsu.randomness.keys import Key
-from dpsu.randomness.laplace import _chance_of_exp, two_sided_geometric
+from dpsu.randomness.laplace import DIGEST_BITS, _bits, _chance_of_exp, two_sided_geometric
 from tests.support.cases import every
 
 
@@ -43,6 +44,12 @@ def test_numbers_of_two_places_or_purposes_are_independent() -> None:
     second = [two_sided_geometric(key, "two", place, epsilon) for place in range(500)]
     assert abs(float(np.corrcoef(first, second)[0, 1])) < 0.3
     assert abs(float(np.corrcoef(first[1:], first[:-1])[0, 1])) < 0.3
+
+
+def test_no_bit_is_used_twice() -> None:
+    bits = _bits(Key.from_insecure_seed(7), "test", 0)
+    blocks = [tuple(itertools.islice(bits, DIGEST_BITS)) for _ in range(5)]
+    assert len(set(blocks)) == 5
 
 
 @every("exponent", [Fraction(0), Fraction(1, 3), Fraction(1)])

@@ -23,7 +23,7 @@ from dpsu.privacy.normal import hockey_stick_at_most, upper_tail
 from dpsu.randomness import noise as noise_module
 from dpsu.randomness.keys import Key
 from dpsu.rounds.account import Limits, SizeAccount
-from dpsu.rounds.boundary import crossing_at_most, make_phase
+from dpsu.rounds.boundary import _rounding, crossing_at_most, make_phase
 from dpsu.rounds.evidence import Evidence
 from dpsu.rounds.sieve import SieveRounds, design_sieve, shapes
 from dpsu.rounds.sips import design_sips
@@ -195,6 +195,9 @@ def test_boundaries_leave_room_for_rounding() -> None:
         for share, coarse, bound in zip(shares, phase.boundary, fine.boundary, strict=True):
             spent += share
             assert coarse >= bound + 0.5 * spent / unit
+    for bound in (1.0, 1e3, 1e6, 1e12):
+        # 100 sums of doubles.
+        assert _rounding(0.5, 2.0**60, bound) >= 100 * bound * 2.0**-52
 
 
 @every("scale", [0.4, 1.7, 25.0])
@@ -331,6 +334,12 @@ def test_the_farthest_words(word: int, sign: int) -> None:
     assert sign * found > 89
 
 
+def test_bounds_on_edges_hold_where_digits_end() -> None:
+    """2^64 P[...] is less than 2^64 by so little that no number of its digits shows it."""
+    assert noise_module._edge(100, 64, 5.0)[0] < 2**64
+    assert noise_module._edge(-99, 64, 5.0)[1] > 0
+
+
 def users(rng: np.random.Generator, n_items: int) -> list[list[int]]:
     return [
         rng.choice(n_items, size=rng.integers(1, n_items + 1), replace=False).tolist()
@@ -462,6 +471,20 @@ def test_weights_of_a_user_stay_within_norm_and_cap() -> None:
         again = np.array(sieve_probes.given(attention, norm, cap, UNIT))
         # Where attention differs by many orders, the kernel stops raising the level early.
         assert (weights <= again + 3).all() if spread > 3.0 else np.abs(weights - again).max() <= 3
+
+
+def test_weights_at_the_norm_are_shrunk_below_it() -> None:
+    """Twice the square of the cap is one unit more than that of the norm, which no double shows."""
+    norm, cap, unit = 1, 1, 2.0**30
+    while norm < 2**27:
+        norm, cap = 3 * norm + 4 * cap, 2 * norm + 3 * cap
+    assert 2 * cap**2 == norm**2 + 1
+    engine = sieve_probes.engine_of([[0, 1]], 2)
+    engine.choose(2, None)
+    engine.classify((2,))
+    limits = Limits((norm / unit,), (1.0,), (cap / unit,), (0.5,))
+    weights = engine.attend(np.ones(2), limits, 1.0, unit)
+    assert weights.tolist() == [cap - 1] * 2
 
 
 def test_items_with_next_to_no_attention_count_as_open() -> None:

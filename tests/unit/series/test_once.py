@@ -58,8 +58,12 @@ def test_a_choice_among_plans_is_not_kept_by_a_name(ledger: Ledger, monday: Spen
 
 
 def test_names_and_datasets_are_apart(ledger: Ledger) -> None:
-    for dataset, name in (("visits", "monday"), ("visits", "tuesday"), ("other", "monday")):
-        dpsu.release(VISITS, **PLAN, ledger=ledger.dataset(dataset, budget=BUDGET, once=name))
+    rare = {"a": ["b", "c"]}
+    given = [("visits", "monday", VISITS), ("visits", "tuesday", rare), ("other", "monday", rare)]
+    for dataset, name, data in given * 2:
+        named = ledger.dataset(dataset, budget=BUDGET, once=name)
+        found = dpsu.release(data, **PLAN, ledger=named)
+        assert found.items == (("bread", "milk") if data is VISITS else ())
     assert states(ledger) == ["done", "done"]
     assert len(ledger.account("other").releases) == 1
 

@@ -309,11 +309,13 @@ def test_empty_texts_and_missing_ones() -> None:
     assert held({"u": ["", "   ", "\n"], "v": "x"}) == {"v": {"x": 1}}
     # Combining characters and case do not tell items apart.
     assert held({"u": ["Cafe\u0301", "CAF\u00c9"]}) == {"u": {"caf\u00e9": 2}}
-    table = pa.table({"user": ["u", "v", None], "text": [None, "x", "y"]})
+    texts = pa.array([None, "x", "y", b"\xff", "z"], pa.binary()).view(pa.string())
+    table = pa.table({"user": ["u", "v", None, "v", "w"], "text": texts})
     with pytest.warns(dpsu.DataWarning) as told:
-        assert held(table) == {"v": {"x": 1}}
+        assert held(table) == {"v": {"x": 1}, "w": {"z": 1}}
     assert {str(w.message).split(";")[0] for w in told} == {
         "some rows have no text",
+        "some texts of 'text' are not valid UTF-8",
         "some rows have no 'user' or no 'text'",
     }
     with pytest.warns(dpsu.DataWarning, match="nothing can be released"):

@@ -83,14 +83,16 @@ def test_texts_come_to_their_user_whole_and_once() -> None:
     """Tokens stay in order, texts stay apart, and posts of the papers count once for a user."""
     rows = [
         ("a", "one two three"), ("b", "three two"), ("a", "one two three"), ("[deleted]", "two"),
-        ("c", "..."), ("b", "one two three"), ("a", "two one"), ("a", ""),
+        ("c", "..."), ("b", "one two three"), ("a", "two one"), ("a", ""), ("d", "one"), ("e", "one"),
+        ("d", None), (None, "three"), ("e", "two"),
     ]  # fmt: skip
     table = pa.table({"user": [user for user, _ in rows], "body": [text for _, text in rows]})
-    for tokenizer, times in (("regex:[a-z]+", 2), ("paper", 1)):
+    for tokenizer, times, parts in (("regex:[a-z]+", 2, 4), ("paper", 1, 4), ("paper", 1, 1)):
         plan = plan_of(1, tokenizer)
-        send = pickle.loads(pickle.dumps(sender(job_of(plan), portable(plan))))
+        send = pickle.loads(pickle.dumps(sender(job_of(plan, 1, parts), portable(plan))))
         assert isinstance(send, SendCorpus)
-        now = clusters.shuffled(send(iter(table.to_batches(max_chunksize=3))), 4, random.Random(1))
+        rows_of = iter(table.to_batches(max_chunksize=len(rows) if parts == 1 else 3))
+        now = clusters.shuffled(send(rows_of), 4, random.Random(1))
         found = []
         for part in now:
             for corpus in received_corpora(plan, arrived(iter(part))):
@@ -106,6 +108,7 @@ def test_texts_come_to_their_user_whole_and_once() -> None:
                         found.append((users[owners[0]], said))
         expected = [("a", "one two three")] * times + [("a", "two one")]
         expected += [("b", "one two three"), ("b", "three two")]
+        expected += [("d", "one"), ("e", "one"), ("e", "two")]
         if tokenizer == "paper":
             expected.append(("c", "..."))
         else:
@@ -118,7 +121,7 @@ def test_what_is_left_out_of_texts_is_told_without_values() -> None:
     table = pa.table({"user": ["a"], "body": ["secret words"]})
     job = job_of(plan)
     (message,) = arrived(sender(job, portable(plan))(iter(table.to_batches())))
-    assert (message.kind, message.sender, len(message.data)) == (LOST, 4, 0)
+    assert (message.kind, message.sender, len(message.data)) == (LOST, 5, 0)
     strict = job_of(plan, strict=True)
     with pytest.raises(RuntimeError, match="some tokens contain white space") as refused:
         list(Guarded(sender(strict, portable(plan)))(iter(table.to_batches())))

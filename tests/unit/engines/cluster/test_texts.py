@@ -47,7 +47,7 @@ def test_what_is_left_out_is_told_without_values() -> None:
         (pa.table({"user": ["a"], "body": pa.array([None], pa.string())}), 0),
         (pa.table({"user": ["a"], "body": broken}), 1),
         (pa.table({"user": ["a"], "body": ["secret" * 1000]}), 2),
-        (pa.table({"user": pa.array([None], pa.string()), "body": ["secret"]}), 3),
+        (pa.table({"user": pa.array([None], pa.string()), "body": ["secret"]}), 4),
     ]
     for table, place in cases:
         (message,) = messages_of(table, job_of(plan, 1))
@@ -61,13 +61,20 @@ def test_what_a_text_gives_depends_on_no_other_text() -> None:
     """Not even on an equal one of the same author: a task that runs again sends the same."""
     texts = dpsu.Tokens("body", tokenizer="paper", ngrams=2)
     plan = dpsu.plan(item=texts, mechanism="weighted-laplace", **BUDGET)
-    rows = [("a", "one two three"), ("b", "two three"), ("[deleted]", "not here"), ("a", "one two")]
+    rows = [
+        ("a", "one two three"), (None, "to nobody"), ("b", "two three"), ("b", None),
+        ("[deleted]", "not here"), ("a", "one two"), ("b", b"\xff \xff"), ("c", "one two"),
+    ]  # fmt: skip
 
-    def given(*some: tuple[str, str]) -> set[tuple[str, str]]:
-        table = pa.table({"user": [user for user, _ in some], "body": [text for _, text in some]})
+    def given(*some: tuple[str | None, str | bytes | None]) -> set[tuple[str, str]]:
+        bodies = pa.array([text for _, text in some], pa.binary()).view(pa.string())
+        table = pa.table(
+            {"user": pa.array([user for user, _ in some], pa.string()), "body": bodies}
+        )
         found = set()
         for message in messages_of(table, job_of(plan, 1)):
-            assert message.kind == ROWS
+            if message.kind == LOST:
+                continue
             part = {name: column.to_pylist() for name, column in unpack(message.data).items()}
             owners = np.repeat(part["users"], part["sizes"])
             found |= {
@@ -76,7 +83,7 @@ def test_what_a_text_gives_depends_on_no_other_text() -> None:
         return found
 
     alone = [given(row) for row in rows]
-    assert alone[2] == set()
+    assert [alone[at] for at in (1, 3, 4, 6)] == [set()] * 4
     assert alone[0] == {("a", "one two"), ("a", "two three")}
     assert given(*rows) == set().union(*alone) == given(*reversed(rows), *rows)
 
@@ -142,8 +149,10 @@ def test_a_function_that_fails_tells_nothing_of_the_text() -> None:
         item=dpsu.Tokens("body", tokenizer=failing), mechanism="weighted-laplace", **BUDGET
     )
     table = pa.table({"user": ["a"], "body": ["secret"]})
-    with pytest.raises(RuntimeError, match="DataError: the tokenizer failed on a text") as failed:
-        messages_of(table, job_of(plan, 1))
+    (message,) = messages_of(table, job_of(plan, 1))
+    assert (message.kind, message.sender, len(message.data)) == (LOST, 3, 0)
+    with pytest.raises(RuntimeError, match="DataError: the tokenizer fails") as failed:
+        messages_of(table, job_of(plan, 1, strict=True))
     assert "secret" not in "".join(traceback.format_exception(failed.value))
 
 
