@@ -23,7 +23,6 @@ import pyarrow.parquet
 import pytest
 
 import dpsu
-from dpsu.contributions.pairs import Tally
 from dpsu.inputs import delimited
 from tests.support import flat
 from tests.support.cases import every
@@ -222,7 +221,8 @@ def test_nobody_writes_rows_of_others_inside_a_long_cell(
     end = '"\n' + rows[0] if closed else ""
     path.write_text("user,item,comment\n" + "".join(rows) + f'u0,a,"so{forged}' + end)
     said = check_dropped(path)
-    assert [words in said for words in ("have more than", "never closes")] == [closed, not closed]
+    assert "have more than" in said
+    assert ("never closes" in said) == (not closed)
 
 
 @every("line", ["[1]", "5", MARK, f'{{"user": "{MARK}"', '{"user": [1], "item": 2}', "{}", "null"])
@@ -230,73 +230,6 @@ def test_lines_of_json_that_are_none(line: str, tmp_path: Path) -> None:
     path = jsonl(GOOD, tmp_path)
     path.write_text(line + "\n" + path.read_text("utf-8") + "\n\n", encoding="utf-8")
     assert "they were ignored" in check_dropped(path)
-
-
-def test_lines_of_json_are_taken_one_by_one_as_in_blocks(tmp_path: Path) -> None:
-    """A broken line makes Python read its block: it must find what Arrow would have found."""
-    odd = [
-        '{"user": "u", "item": "a"}{"user": "u", "item": "b"}',
-        '{"user": "u", "item": "c", "x": Inf}',
-        '{"user": "u", "item": "d", "x": ' + "9" * 9000 + "}",
-        '{"user": "u", "item": "tab\there"}',
-        '{"user": "u", "item": -0}',
-        '{"user": "u", "item": "\\u0000"}',
-    ]
-    kept = []
-    for broken in ([], ["no JSON"]):
-        path = tmp_path / "odd.jsonl"
-        path.write_text("\n".join([*odd, *broken]) + "\n")
-        tally = Tally(None)
-        columns = dpsu_columns()
-        with path.open("rb") as source:
-            read = delimited.read_json_lines(source, columns, "x", tally.lose)
-            tables = [table() for table in read]
-        cells = [cell for table in tables for cell in table["item"].to_pylist()]
-        kept.append([cell for cell in cells if cell is not None])
-    assert kept[0] == kept[1] == ["c", "d", "tab\there", "0", "\0"]
-
-
-@every("block", [1, 7, 64, 1 << 20])
-def test_rows_of_csv_do_not_depend_on_blocks(
-    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cells = ['"a ""b"""', '"x\ny"', '"a,b"', 'in"side', '"q"tail', "plain", '""', "e\r"]
-    path = tmp_path / "x.csv"
-    rows = [f"u{k},{cells[k % len(cells)]}\n" for k in range(64)]
-    path.write_text("user,item\n" + "".join(rows), newline="")
-    columns = dpsu_columns()
-
-    def read() -> list[Any]:
-        with path.open("rb") as source:
-            tables = [
-                t() for t in delimited.read_csv(source, "csv", columns, "x", lambda what: None)
-            ]
-        rows: list[Any] = pa.concat_tables(tables).to_pylist()
-        return rows
-
-    expected = read()
-    assert len(expected) == 64
-    monkeypatch.setattr(delimited, "BLOCK", block)
-    assert read() == expected
-
-
-def dpsu_columns() -> Any:
-    from dpsu.inputs.reading import wanted
-
-    return wanted(dpsu.Users("user"), dpsu.Items("item"))
-
-
-def test_long_rows_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "BLOCK", 64)
-    monkeypatch.setattr(delimited, "LONGEST_ROW", 256)
-    path = tmp_path / "x.csv"
-    lines = [f"{u},{i}" for u, i in GOOD]
-    quoted = '"' + f"{MARK}\n" * 50 + '"'
-    rows = ["user,item", f"u0,{quoted}", f"u0,{MARK * 200}", *lines]
-    path.write_text("\n".join(rows) + "\n")
-    said = check_dropped(path)
-    assert "have more than" in said
-    assert "never closes" not in said
 
 
 FLOATS = pa.table({"user": [float(u % 400) for u in range(800)], "item": [7.0] * 799 + [math.nan]})

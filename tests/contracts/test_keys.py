@@ -41,18 +41,16 @@ def table() -> pa.Table:
     return pa.table(dict(zip(COLUMNS, map(list, zip(*ROWS, strict=True)), strict=True)))
 
 
-def mapping() -> dict[Any, list[Any]]:
-    held: dict[Any, list[Any]] = {}
-    for site, visitor, country, day in ROWS:
-        held.setdefault((site, visitor), []).append((country, day))
-    return held
+def pairs() -> list[tuple[Any, Any]]:
+    return [((site, visitor), (country, day)) for site, visitor, country, day in ROWS]
 
 
 UNTYPED = inputs.UNTYPED | {
     # Dates of pandas are Python objects.
     "pandas": lambda table, folder: table.to_pandas(),
-    "mapping": lambda table, folder: mapping(),
-    "pairs": lambda table, folder: [((row[0], row[1]), (row[2], row[3])) for row in ROWS],
+    # A mapping whose columns are named is a table.
+    "mapping": lambda table, folder: table.to_pydict(),
+    "pairs": lambda table, folder: pairs(),
 }
 
 
@@ -89,7 +87,8 @@ def test_a_missing_cell_of_a_key_drops_its_row() -> None:
 
 
 def test_tuples_of_other_lengths_are_ignored_and_told() -> None:
-    data = mapping() | {("a", "x"): [("fr",), "fr", ("fr", DAY, 1)], "nobody": [("fr", DAY)]}
+    odd = [(("a", "x"), item) for item in (("fr",), "fr", ("fr", DAY, 1))]
+    data = [*pairs(), *odd, ("one", ("fr", DAY))]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         assert len(dpsu.release(data, **KEYS, **SURE)) == 2

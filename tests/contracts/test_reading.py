@@ -16,10 +16,10 @@ from tests.contracts import doors
 BY_NIGHT = pytest.mark.thorough
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(25, marks=BY_NIGHT)])
+@pytest.mark.parametrize("first", [0, pytest.param(40, marks=BY_NIGHT)])
 @pytest.mark.parametrize("door", doors.DOORS)
 def test_rows_are_read_by_themselves(door: str, first: int, tmp_path: Path) -> None:
-    for seed in range(first, 12 * first or 25):
+    for seed in range(first, 8 * first or 40):
         (folder := tmp_path / str(seed)).mkdir()
         doors.check(doors.DOORS[door], f"{door} {seed}", folder)
 

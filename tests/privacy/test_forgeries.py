@@ -240,7 +240,7 @@ def test_a_context_ends_what_began_in_it_and_nothing_else(tmp_path: Path) -> Non
         return [each.state for each in ledger.account("visits").releases]
 
     with pytest.raises(dpsu.DataError), account:
-        dpsu.release([object()], plan, ledger=account, strict=True)
+        dpsu.release([("u", "a"), object()], plan, ledger=account, strict=True)
     before = states()
     with account:
         dpsu.release(VISITS, plan, ledger=account)

@@ -295,9 +295,7 @@ def test_texts_do_not_print_themselves() -> None:
     from dpsu.text.tokenizing import tokenize_by
 
     source = TextSpec("text", "words", 1, 1)
-    rows_read = Source({MARK: MARK}, dpsu.Users("user"), dpsu.Tokens("text")).untokenized(
-        Key.from_os()
-    )
+    rows_read = Source({MARK: MARK}, dpsu.Users(), dpsu.Tokens("text")).untokenized(Key.from_os())
     corpus = read_corpus(rows_read, source, None)
     for private in (rows_read, corpus, tokenize_by(None)(pa.array([MARK], pa.large_string()))):
         assert_clean(repr(private) + str(private))

@@ -259,9 +259,7 @@ def kept_by_one(data: dict[str, dict[str, int]], key: Key) -> list[set[str]]:
     """Items of "x" that its samples keep: for weights, in two rounds of sips, in sieve."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pairs = intern(
-            Source(data, dpsu.Users("user"), dpsu.Items("item")).rows(key, with_repeats=False)
-        )
+        pairs = intern(Source(data, dpsu.Users(), dpsu.Items()).rows(key, with_repeats=False))
     plan = dpsu.plan(
         epsilon=1,
         delta=1e-5,

@@ -106,7 +106,7 @@ def weights_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         of_users, of_items = types_of(data)
-        user, item = dpsu.Users("user", type=of_users), dpsu.Items("item", type=of_items)
+        user, item = dpsu.Users(type=of_users), dpsu.Items(type=of_items)
         source = Source(data, user, item)
         pairs = source.pairs(key, with_repeats=plan.order == "repeats")
     items, given = local.shares(

@@ -48,6 +48,7 @@ def _listed(held: Any) -> list[Any] | None:
 
 def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> Rows:
     """User -> items, or user -> {item: repeats}; for texts, user -> text or texts."""
+    check_shape(data, keyed)
     texts, lose = keyed.items[0].option == "text", keyed.tally.lose
     users: list[Any] = []
     sizes: list[int] = []

@@ -151,8 +151,10 @@ def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, l
         flat = pa.array([token for tokens in found for token in tokens], pa.large_string())
         yield flat, [len(tokens) for tokens in found]
         return
-    except Exception as error:
-        if is_memory_error(error):
+    except BaseException as error:
+        # A library in Rust that panics raises no `Exception`.
+        failed = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        if not failed or is_memory_error(error):
             raise
     if len(texts) == 1:
         yield pa.array([], pa.large_string()), []

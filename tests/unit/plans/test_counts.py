@@ -119,7 +119,7 @@ def test_one_user_moves_counts_by_at_most_its_bound(kept: int) -> None:
         key = Key.from_insecure_seed(case)
 
         def counts(held: dict[str, list[str]]) -> np.ndarray:
-            source = Source(held, dpsu.Users("user"), dpsu.Items("item"))
+            source = Source(held, dpsu.Users(), dpsu.Items())
             return local.counted(plan, source.pairs(key, with_repeats=False), released)  # noqa: B023
 
         fewer = {u: items for u, items in data.items() if u != "u0"}

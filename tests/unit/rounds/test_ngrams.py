@@ -53,9 +53,8 @@ def random_texts(rng: np.random.Generator, n_words: int = 4, users: int = 6) -> 
 
 
 def engine_of(texts: Texts) -> LocalTexts:
-    rows = Source(texts, dpsu.Users("user"), dpsu.Tokens("text")).untokenized(
-        Key.from_insecure_seed(0)
-    )
+    source = Source(texts, dpsu.Users(), dpsu.Tokens("text"))
+    rows = source.untokenized(Key.from_insecure_seed(0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpsu.DataWarning)  # some of these have no tokens at all
         return LocalTexts(read_corpus(rows, SOURCE, None))

@@ -78,7 +78,7 @@ def test_all_periods_together_are_within_the_budget_exactly(mechanism: str) -> N
     at the same prices, four periods would exceed the budget of two.
     """
     budget = dpsu.Privacy(1.0, 0.1)
-    made = dpsu.plan(epsilon=1.0, delta=0.1, mechanism=mechanism, item="item", user="user")
+    made = dpsu.plan(epsilon=1.0, delta=0.1, mechanism=mechanism)
     terms = Terms.shared(made, 2)
     others = {f"u{n}": ["shared"] for n in range(4)}
     worst = []

@@ -162,7 +162,7 @@ def test_every_form_says_that_it_is_not_private(found: dpsu.Comparison) -> None:
 @every(
     "data",
     [
-        [[f"{MARK}-1", f"{MARK}-2"], (f"{MARK}-1", 5)],
+        [[f"{MARK}-1", f"{MARK}-2"], {f"{MARK}-1": 5}],
         [(f"{MARK}-1", f"{MARK}-2", f"{MARK}-3")],
         pa.table({"user": [f"{MARK}"], "item": [{MARK: [MARK]}]}),
         pa.table({MARK: [1], f"{MARK}2": [2]}),

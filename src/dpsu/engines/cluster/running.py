@@ -48,8 +48,8 @@ def refuse_what_clusters_cannot(plan: Plan, engine: str) -> None:
     if not plan.mechanism.parallel:
         raise ParameterError(
             f"{plan.name} cannot run on {engine}: its users act one after the other, each "
-            "knowing what those before it gave; choose sieve, which releases most of the "
-            "mechanisms that run in parallel"
+            "knowing what those before it gave; choose a mechanism that runs in parallel, such as "
+            "sieve"
         )
 
 

@@ -26,7 +26,7 @@ from dpsu.plans.public_data import PublicDigest
 from dpsu.text.grams import items_of_rows
 from dpsu.text.pieces import Tokens
 from dpsu.text.spec import FunctionName, Tokenizer, is_file, tokenizer_name
-from dpsu.text.tokenizing import content_of, tokenize_by
+from dpsu.text.tokenizing import content_of, try_tokenizer
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,8 +92,7 @@ def portable(plan: Plan) -> Tokenizer | None:
                 "{tokenizer} is another file than the plan was made with", tokenizer=named
             )
     if made is not None:
-        # What a tokenizer needs and is not there, and what is no tokenizer, is refused here.
-        tokenize_by(made)
+        try_tokenizer(made)
     return made
 
 

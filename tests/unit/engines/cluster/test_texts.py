@@ -143,7 +143,9 @@ def test_a_function_that_cannot_be_sent_is_refused() -> None:
 
 def test_a_function_that_fails_tells_nothing_of_the_text() -> None:
     def failing(text: str) -> list[str]:
-        raise ValueError(text)
+        if text == "secret":
+            raise ValueError(text)
+        return [text]
 
     plan = dpsu.plan(
         item=dpsu.Tokens("body", tokenizer=failing), mechanism="weighted-laplace", **BUDGET
