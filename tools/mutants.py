@@ -400,7 +400,10 @@ def record(mutation: Mutation, verdict: Verdict) -> None:
         found[mutation.name] = {"outcome": verdict.outcome, "seconds": seconds, "told": told}
         kept = {m.name: found[m.name] for m in MUTATIONS if m.name in found}
         rows = (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in kept.items())
-        RESULTS.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+        # At once: other threads read it meanwhile.
+        whole = RESULTS.with_suffix(".new")
+        whole.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+        whole.replace(RESULTS)
 
 
 def few(number: int, by: str) -> list[Mutation]:

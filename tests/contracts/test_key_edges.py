@@ -51,7 +51,7 @@ def test_one_id_does_not_make_a_table_of_a_mapping() -> None:
     users: dict[str, list[str]] = {f"p{n}": ["bread"] for n in range(500)}
     odd = {"item": ["secret"] * N, "user": [f"x{n}" for n in range(N)]}
     assert dpsu.release(users | odd, **SURE).items == ("bread",)
-    with pytest.warns(dpsu.DataWarning, match="read as ids of users"):
+    with pytest.warns(dpsu.DataWarning, match="read as the items of a user"):
         assert dpsu.release(odd, **SURE).items == ()
     table = {"who": list(range(N)), "what": ["bread"] * N}
     assert dpsu.release(table, **NAMED).items == ("bread",)

@@ -126,7 +126,7 @@ def test_a_mapping_is_a_table_where_its_columns_are_named() -> None:
         assert dpsu.release(people | more, **SURE).items == ("bread", "milk")
     released, said = warned(columns)
     assert released.items == ()
-    assert "give a table: pyarrow.table(data)" in said
+    assert "if it is a column, name the columns of users and of items" in said
     odd = {"user": ["u"], "item": {"a"}}
     refused(lambda: dpsu.release(odd, **named, **PROMISE), "a set, and no column")
     refused(

@@ -296,7 +296,10 @@ class Column:
 
     @property
     def _no_integer(self) -> str:
-        return f"some cells of {self} are not integers of 64 bits, spelled without a point"
+        return (
+            f"some cells of {self} are not integers from -2^63 to 2^63 - 1 in digits alone "
+            f"({self.fix(TEXT_TYPE)} keeps larger ones)"
+        )
 
     @property
     def _no_text(self) -> str:
@@ -322,8 +325,8 @@ class Column:
                 "two floats that look equal may differ in their last bits; round them to integers "
                 f"or decimals, or say {self.fix(INTEGER_TYPE)} to keep whole numbers below 2^53 "
                 "(pandas makes floats of integers if a cell is missing, and rounds larger ones: "
-                f'pandas.read_csv(..., dtype={{{self.name!r}: "Int64"}}) reads integers, and '
-                "convert_dtypes() comes too late)"
+                f'pandas.read_csv(..., dtype={{{self.name!r}: "Int64"}}) reads integers, '
+                '"UInt64" unsigned ones, and convert_dtypes() comes too late)'
             )
         return f"column {self} has type {type_name(type_)}, which users and items have not: {hint}"
 

@@ -262,9 +262,12 @@ def collation_error(name: str, fix: str) -> DataError:
     )
 
 
-def sql_of_one_spelling(name: str) -> str:
+def sql_of_one_spelling(name: str, *functions: str) -> str:
     """What to select in DuckDB and PostgreSQL instead of a column with a collation."""
-    return f'select lower(cast("{name}" as text)) collate "C"'
+    cell = f'cast("{name}" as text)'
+    for function in functions:
+        cell = f"{function}({cell})"
+    return f'select {cell} collate "C" as "{name}"'
 
 
 def column_error(message: str, **columns: Any) -> ParameterError:

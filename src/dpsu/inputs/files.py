@@ -90,7 +90,7 @@ def _is_hidden(part: str) -> bool:
 
 def warn_of_hidden(hidden: list[Path]) -> None:
     """Say which files of a folder are not read."""
-    names = ", ".join(repr(path.name) for path in hidden[:3])
+    names = ", ".join(repr(str(path)) for path in hidden[:3])
     more = ", ..." if len(hidden) > 3 else ""
     warn(f"hidden files in folders are not read: {names}{more}; name a file to have it read")
 

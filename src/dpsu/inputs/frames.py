@@ -22,8 +22,9 @@ else:
 
 # Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
 HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
-# By each collation of DuckDB, the two texts of at least one of these pairs are equal.
-ALIKE = (("a", "A"), ("a", "á"), ("e\u0301", "\u00e9"))
+# By each collation of DuckDB, the two texts of at least one of these pairs are equal, and this
+# function makes one spelling of them.
+ALIKE = (("a", "A", "lower"), ("a", "á", "strip_accents"), ("e\u0301", "\u00e9", "nfc_normalize"))
 
 
 def is_frame(data: Any) -> bool:
@@ -111,16 +112,20 @@ def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
                 f"column {name!r} has type {type_}, which Arrow does not have; cast it to text: "
                 f'select cast("{name}" as varchar)'
             )
-        equal = [
-            f"coalesce(any_value({text}), '{one}') = '{other}'"
-            for text in (_texts_in(_quoted(name), type_) if name in names else ())
-            for one, other in ALIKE
-        ]
-        if equal and without_values(
-            lambda: relation.limit(0).aggregate(" or ".join(equal)).fetchall()[0][0],  # noqa: B023
+        texts = list(_texts_in(_quoted(name), type_)) if name in names else []
+        if not texts:
+            continue
+        asked = ", ".join(
+            " or ".join(f"coalesce(any_value({text}), '{one}') = '{other}'" for text in texts)
+            for one, other, _ in ALIKE
+        )
+        equal = without_values(
+            lambda: relation.limit(0).aggregate(asked).fetchall()[0],  # noqa: B023
             _broken(relation),
-        ):
-            raise collation_error(name, sql_of_one_spelling(name))
+        )
+        spell = [function for (*_, function), alike in zip(ALIKE, equal, strict=True) if alike]
+        if spell:
+            raise collation_error(name, sql_of_one_spelling(name, *spell))
 
 
 def _texts_in(cell: str, type_: Any) -> Iterator[str]:

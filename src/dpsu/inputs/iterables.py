@@ -31,7 +31,8 @@ NO_PAIR = "some elements are not pairs of a user and an item"
 NO_COLLECTION = "some users have no list or set of items"
 USERS_TWICE = (
     f"user={ONE_PER_ENTRY!r} is for tables and lists that name no users, and these data name them; "
-    "drop it"
+    "drop it (tuples are always a user and an item: if each is the items of one person, make lists "
+    "of them)"
 )
 TABLE = "give a table: a DataFrame with one row for each user and item"
 
@@ -54,11 +55,14 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
     sizes: list[int] = []
     items: list[Any] = []
     repeats: list[Any] = []
-    names = [column.name for column in (*keyed.users, *keyed.items)]
-    if len(data) == len(names) and all(name in data for name in names):
+    columns = [*keyed.users, *keyed.items]
+    typed = [column for column in columns if not isinstance(column.name, DefaultName)]
+    found = [column for column in typed or columns if column.name in data]
+    if found and (typed or len(found) == len(data) == len(columns)):
         warn(
-            f"data is a mapping with the keys {' and '.join(map(repr, names))}, which are read as "
-            "ids of users; if they are columns, give a table: pyarrow.table(data)"
+            f"data is a mapping, and what it has under {' and '.join(map(str, found))} is read as "
+            "the items of a user; if it is a column, name the columns of users and of items, or "
+            "give a table"
         )
     for who, given in data.items():
         things = _listed([given] if texts and isinstance(given, str) else given)
@@ -259,7 +263,8 @@ def is_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> bool:
         if column.name not in data:
             raise MissingColumnError(
                 f"there is no column {column} in data, a mapping that is read as a table because "
-                "users and items were named; if it maps users to items, drop the names, or else ",
+                "users and items were named; if it maps users to items, drop the names (not other "
+                "options, as in dpsu.Users(ids_per_person=2)), or else ",
                 column.option,
             )
     return True

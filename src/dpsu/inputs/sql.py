@@ -271,7 +271,7 @@ def _open_postgres(
     names = pick(columns, schema.names, "the query")
     for name, by_bytes in zip(names, _explained(ask_collations, explain), strict=True):
         if not by_bytes or _is_citext(schema.field(name).type):
-            raise collation_error(name, sql_of_one_spelling(name))
+            raise collation_error(name, sql_of_one_spelling(name, "lower"))
     return _as_text(schema), lambda: _explained(run, explain)
 
 

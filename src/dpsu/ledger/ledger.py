@@ -246,7 +246,7 @@ class Ledger:
                 raise BudgetError(refusal(known, cost, facts["mechanism"], self.path))
             number = _append(connection, book, content_of(CHARGE, dataset, **facts))
             units = book.account(dataset).units
-            if len(units) > 1:
+            if len(units) > 1 and facts["unit"] is not None:
                 # Where warnings are errors, nothing is charged.
                 warn(f"{dataset!r} has {units_text(units)}")
             return number

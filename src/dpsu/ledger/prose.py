@@ -175,12 +175,20 @@ def _sums_only(account: Account) -> list[str]:
 
 def units_text(units: Sequence[Users]) -> str:
     """Whom releases protect, and what a total means, where that is not the same for all."""
-    ids = ("1 id" if each.ids_per_person == 1 else f"{each.ids_per_person:,} ids" for each in units)
-    listed = "; ".join(f"{n} of {each.name!r}" for n, each in zip(ids, units, strict=True))
+    inorder = sorted(units, key=lambda unit: (unit.name, unit.ids_per_person))
+    listed = "; ".join(f"{_ids(each)} by {each.name!r}" for each in inorder)
+    if len({unit.name for unit in units}) == 1:
+        means = f"people with at most {_ids(inorder[0])}; others lose more"
+    else:
+        means = "people who are at most one of these in each release; others lose more"
     return (
-        f"releases that protect different units ({listed}): the total is for people who are at "
-        "most one unit of each release (`dpsu proofs ledger`)"
+        f"releases that protect different units ({listed}): the total is for {means} "
+        "(`dpsu proofs ledger`)"
     )
+
+
+def _ids(unit: Users) -> str:
+    return "1 id" if unit.ids_per_person == 1 else f"{unit.ids_per_person:,} ids"
 
 
 def _units(account: Account) -> list[str]:

@@ -62,8 +62,8 @@ class Privacy:
         reasons = []
         if self.delta > most * (1.0 + 1e-9):
             reasons.append(
-                f"delta is {self.delta:g}; with probability delta the guarantee fails: usual is "
-                f"below 1 / (10 x users), such as {min(1e-6, most / 10.0):.0e}"
+                f"delta is {self.delta:g}; for each user, with that probability, the guarantee may "
+                f"fail: usual is below 1 / (10 x users), such as {min(1e-6, most / 10.0):.0e}"
             )
         if self.epsilon > LARGEST_USUAL_EPSILON:
             reasons.append(

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import text_buffers
-from dpsu.errors import DataError, ParameterError, is_memory_error
+from dpsu.errors import DataError, ParameterError, is_memory_error, option_error
 from dpsu.kernels import segmenting
 from dpsu.runtime.extras import load
 from dpsu.text import paper_preprocessing
@@ -42,6 +42,7 @@ from dpsu.text.spec import (
 from dpsu.text.unicode_properties import tables
 
 TEXTS_AT_ONCE = 256
+TRIED = "Some words."
 # One lock for all that is tokenized by functions: tasks of Dask share a process and a function, and
 # each makes a tokenizer of it. A forked process has a lock of its own, as one that came along may
 # be held for ever.
@@ -170,11 +171,23 @@ def _tokens(found: Iterable[str]) -> list[str]:
 
 
 def try_tokenizer(tokenizer: Tokenizer | None) -> None:
-    """Refuse a tokenizer that is not there, or that fails on a text of ours."""
-    if tokenize_by(tokenizer)(pa.array(["Some words."], pa.large_string())).failed:
-        raise ParameterError(
-            "the tokenizer fails on the text 'Some words.', or does not return a list of texts"
-        )
+    """Refuse a tokenizer that is not there, and a function that is wrong for any text.
+
+    One that raises other errors may be for texts of another kind than ours.
+    """
+    tokenize_by(tokenizer)
+    if not callable(tokenizer):
+        return
+    try:
+        found = tokenizer(TRIED)
+        if not isinstance(found, str) and all(isinstance(token, str) for token in found):
+            return
+        problem = "it returns no list of texts"
+    except (AttributeError, ImportError, NameError, TypeError) as error:
+        problem = f"it raises {type(error).__name__}: {error}"
+    except Exception:
+        return
+    raise option_error("tokenizer", f"cannot be used: of {TRIED!r}, made up to try it, {problem}")
 
 
 def content_of(path: str) -> TokenizerFile:

@@ -26,7 +26,7 @@ from_pandas: Any = dask.dataframe.from_pandas
 WEAK: dict[str, Any] = {"epsilon": 1, "delta": 0.01}
 SHELL = ["--epsilon", "1", "--delta", "0.01"]
 SENTENCE = (
-    "weak guarantee: delta is 0.01; with probability delta the guarantee fails: usual is below "
+    "weak guarantee: delta is 0.01; for each user, with that probability, the guarantee may fail: usual is below "
     "1 / (10 x users), such as 1e-06"
 )
 FRAME = pd.DataFrame({"user": [n % 200 for n in range(400)], "item": ["bread"] * 400})

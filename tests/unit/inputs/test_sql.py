@@ -338,12 +338,13 @@ def test_columns_with_a_collation_are_refused(kind: str, source: Sources) -> Non
         query = dpsu.Query(uri, rows)
         for data in [query, duckdb.sql(rows)] if kind == "duckdb" else [query]:
             for columns in ({}, {"item": ["a", "item"]}, {"user": "item", "item": "user"}):
-                with pytest.raises(dpsu.DataError, match=r"'item' has .* select lower\(") as caught:
+                with pytest.raises(dpsu.DataError, match=r"'item' has .* select \w+\(") as caught:
                     dpsu.release(data, **settings | columns)
         if cell[0] == "'":
             fix = str(caught.value).rpartition(": ")[2]
-            cured = dpsu.Query(uri, f'{fix} as item, "user" from ({rows}) as rows')
-            assert dpsu.release(cured, **settings).items == ("ann",), cell
+            cured = dpsu.Query(uri, f'{fix}, "user" from ({rows}) as rows')
+            kept = "Ann" if cell.endswith("collate noaccent") else "ann"
+            assert dpsu.release(cured, **settings).items == (kept,), cell
             # Of a column that is not read it does not matter.
             unread = dpsu.Query(
                 uri, f"select item as other, 'x' as item, \"user\" from ({rows}) as rows"

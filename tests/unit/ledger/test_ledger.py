@@ -110,7 +110,7 @@ def test_different_units_are_noted_and_warned_of(ledger: Ledger, run: Run) -> No
     with ledger.dataset("visits").charged(plans[0], run=RUN, choice="select"):
         pass  # the same unit, and no warning
     assert "different units" not in str(ledger.account("visits"))
-    other, text = ledger.dataset("visits"), "1 id of 'user'; 2 ids of 'day, user'"
+    other, text = ledger.dataset("visits"), "2 ids by 'day, user'; 1 id by 'user'"
     # Where warnings are errors, as here, nothing is charged.
     with pytest.raises(dpsu.DataWarning):
         other.charge(plans[1], run=RUN)

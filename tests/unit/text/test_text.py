@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import unicodedata
@@ -234,10 +235,22 @@ def test_a_text_on_which_a_tokenizer_fails_is_left_out_alone() -> None:
         assert found == {u: {"word": 1, u[1:]: 1} for u in texts if u != "u5"}
 
 
-def test_a_tokenizer_that_fails_on_every_text_is_refused_before_any_is_read() -> None:
-    for tokenizer in (lambda text: text, lambda text: [1], lambda text: 1 / 0):
-        with pytest.raises(dpsu.ParameterError, match=r"fails on the text 'Some words\.'"):
-            Source({}, dpsu.Users(DEFAULT_USER), dpsu.Tokens("text", tokenizer)).check()
+def test_a_tokenizer_that_is_wrong_for_any_text_is_refused_before_any_is_read() -> None:
+    def check(tokenizer: Any) -> None:
+        Source({}, dpsu.Users(DEFAULT_USER), dpsu.Tokens("text", tokenizer)).check()
+
+    for tokenizer, problem in (
+        (lambda text: text, "it returns no list of texts"),
+        (lambda text: [1], "it returns no list of texts"),
+        (
+            lambda text: text.spilt(),
+            "it raises AttributeError: 'str' object has no attribute 'spilt'",
+        ),
+    ):
+        with pytest.raises(dpsu.ParameterError, match=f"made up to try it, {problem}"):
+            check(tokenizer)
+    # Others may be for texts of another kind.
+    check(lambda text: json.loads(text)["tags"])
 
 
 # ---- items of users ------------------------------------------------------------------------------
