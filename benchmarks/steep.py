@@ -1,6 +1,6 @@
 """Where popularity is steep or items are few: what each mechanism releases, and what it misses.
 
-    python -m benchmarks.steep [--keys 10]    (two minutes)
+    python -m benchmarks.steep [--keys 10]    (ten minutes)
 
 People are made up (`made_up.zipf_like`). Results are kept in benchmarks/results/steep.json.
 """
@@ -32,6 +32,8 @@ PEOPLE, EPSILON, DELTA = 20_000, 1.0, 1e-6
 COMMON = PEOPLE // 100
 VOCABULARIES, SIZES, EXPONENTS = (100_000, 1_000), (3, 6, 10, 20), (1.0, 1.3, 1.6)
 SPREADS = {1.0: "all hold equally many", 1.8: "some hold far more than others"}
+# More people and a larger epsilon, for the smallest sets of equal size.
+MORE_PEOPLE, LARGER_EPSILON = 300_000, 3.0
 
 ABOUT = f"""\
 ## Steep popularity, and few different items
@@ -44,22 +46,30 @@ average: items that {COMMON} people or more hold. The largest number of a row is
 
 
 def measured(
-    vocabulary: int, spread: float, size: int, exponent: float, keys: int
+    vocabulary: int,
+    spread: float,
+    size: int,
+    exponent: float,
+    keys: int,
+    people: int = PEOPLE,
+    epsilon: float = EPSILON,
 ) -> dict[str, Any]:
     """What every mechanism releases and misses of one set."""
     rows = zipf_like(
-        PEOPLE, items_per_user=size, zipf=exponent, vocabulary=vocabulary, spread=spread, seed=1
+        people, items_per_user=size, zipf=exponent, vocabulary=vocabulary, spread=spread, seed=1
     )
     # Held or not: how often a person drew an item would order the votes of greedy by popularity.
     pairs = interned(rows.set_column(2, "count", pa.array(np.ones(len(rows), np.int64))))
     holders = facts_of(pairs)[0]
-    common = set(pairs.items.values.take(pa.array(np.flatnonzero(holders >= COMMON))).to_pylist())
+    common = set(
+        pairs.items.values.take(pa.array(np.flatnonzero(holders >= people // 100))).to_pylist()
+    )
     found: dict[str, Any] = {
-        "vocabulary": vocabulary, "spread": spread, "items": size, "exponent": exponent,
-        "keys": keys, "common": len(common),
+        "people": people, "epsilon": epsilon, "vocabulary": vocabulary, "spread": spread,
+        "items": size, "exponent": exponent, "keys": keys, "common": len(common),
     }  # fmt: skip
     for name in NAMES:
-        plan = dpsu.plan(epsilon=EPSILON, delta=DELTA, mechanism=name)
+        plan = dpsu.plan(epsilon=epsilon, delta=DELTA, mechanism=name)
         sizes, missed = [], []
         for seed in range(keys):
             out = local.select_items(plan, pairs, Key.from_insecure_seed(1000 + seed))[1]
@@ -103,10 +113,14 @@ def summary(rows: list[dict[str, Any]]) -> str:
         lines.append(f"| {vocabulary:,} | {size} | {' | '.join(cells)} |")
     alike, apart = SPREADS.values()
     return "\n".join([
-        "What `greedy` releases by what `sieve` releases, for exponents of Zipf's law. First if "
-        f"{alike}, then if {apart}:", "", *lines, "",
+        f"What `greedy` releases by what `sieve` releases, among {PEOPLE:,} made-up people at "
+        f"epsilon {EPSILON:g}, for exponents 1, 1.3 and 1.6 of Zipf's law (the larger, the steeper "
+        f"is popularity). First if {alike}, then if {apart}:", "", *lines, "",
         f"So `greedy` releases up to {most(rows)} as much, and from users with {SIZES[1]} items "
-        f"or more up to {most(row for row in rows if row['items'] >= SIZES[1])}. Where it is ahead "
+        f"or more up to {most(row for row in rows if row['items'] >= SIZES[1])}. Among "
+        f"{MORE_PEOPLE:,} people at epsilon {LARGER_EPSILON:g}, with {SIZES[0]} items each of "
+        f"{VOCABULARIES[0]:,}, it is {', '.join(f'{ahead(row):.2f}' for row in kept(more=True))}. "
+        "Among the people of the table, where it is ahead "
         f"it misses {missed(rows, 'greedy')} of the items that one "
         f"person in a hundred holds, `policy-laplace` {missed(rows, 'policy-laplace')}, `sieve` "
         f"{missed(rows, 'sieve')} and `bits` {missed(rows, 'bits')}. `auto` releases {worst(rows)} "
@@ -137,10 +151,10 @@ def section(rows: list[dict[str, Any]]) -> str:
     return "\n".join(parts)
 
 
-def kept() -> list[dict[str, Any]]:
-    """What was last measured."""
+def kept(*, more: bool = False) -> list[dict[str, Any]]:
+    """What was last measured, of the people of the table or of more."""
     found: list[dict[str, Any]] = json.loads(RESULTS.read_text("utf-8"))
-    return found
+    return [row for row in found if (row["people"] == MORE_PEOPLE) == more]
 
 
 def main() -> None:
@@ -153,8 +167,11 @@ def main() -> None:
     for cell in itertools.product(VOCABULARIES, SPREADS, SIZES, EXPONENTS):
         rows.append(measured(*cell, keys))
         print(cell, f"{ahead(rows[-1]):.2f}", flush=True)
+    first = VOCABULARIES[0], min(SPREADS), SIZES[0]
+    for exponent in EXPONENTS:
+        rows.append(measured(*first, exponent, keys, MORE_PEOPLE, LARGER_EPSILON))
     keep(RESULTS, rows)
-    print(summary(rows))
+    print(summary(kept()))
 
 
 if __name__ == "__main__":

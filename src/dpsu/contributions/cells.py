@@ -153,11 +153,12 @@ def _text_of_decimal(value: decimal.Decimal) -> str | None:
     # NaN and infinity have no number there. Zero has any exponent.
     if not isinstance(exponent, int):
         return None
-    if value and not -MOST_DIGITS_OF_ALL <= exponent <= value.adjusted() < MOST_DIGITS_OF_ALL:
+    if not value:
+        return "0"
+    if not -MOST_DIGITS_OF_ALL <= exponent <= value.adjusted() < MOST_DIGITS_OF_ALL:
         return None
     text = f"{value:f}"
-    text = _fraction(text) if "." in text else text
-    return "0" if value == 0 else text
+    return _fraction(text) if "." in text else text
 
 
 def _text_of_boolean(value: object) -> str:

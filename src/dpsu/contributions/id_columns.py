@@ -8,6 +8,7 @@ text; its integers become their decimal digits.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -196,7 +197,7 @@ class Column:
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             pass
         one = _integer if integral else _text
-        cells = [one(value) for value in values]
+        cells = [_looked_at(one, value) for value in values]
         if any(cell is BEYOND for cell in cells):
             lose(self._beyond)
         if any(cell is NO_ID for cell in cells):
@@ -366,6 +367,13 @@ class _Lost:
 NO_ID, BEYOND = _Lost(), _Lost()
 
 
+def _looked_at(one: Callable[[Any], Any], value: Any) -> Any:
+    """What `one` makes of an object, which may fail in any way and must not end the run."""
+    with contextlib.suppress(Exception):
+        return one(value)
+    return NO_ID
+
+
 def _text(value: Any) -> str | _Lost | None:
     if isinstance(value, str):
         try:
@@ -401,7 +409,9 @@ def _is_collection(kind: type) -> bool:
 
 
 def _items(held: Any) -> list[Any]:
-    return np.atleast_1d(held).tolist() if isinstance(held, np.ndarray) else list(held)
+    with contextlib.suppress(Exception):
+        return np.atleast_1d(held).tolist() if isinstance(held, np.ndarray) else list(held)
+    return [NO_ID]
 
 
 def is_integral(kind: type) -> bool:

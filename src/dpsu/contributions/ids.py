@@ -83,8 +83,12 @@ def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:
 
 
 def decoded(array: pa.Array) -> pa.Array:
-    """Cells that are not dictionary-encoded."""
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    """Cells that are not dictionary-encoded; repeated texts may have more than 2 GB."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    if is_text(array.type.value_type):
+        return array.dictionary.cast(pa.large_string()).take(array.indices)
+    return array.dictionary_decode()
 
 
 def text_buffers(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -72,7 +72,7 @@ def read_csv(
 
 def read_header(source: Any, kind: str, columns: Sequence[Column], what: str) -> list[str]:
     """The header of a CSV or TSV file, which must have the wanted columns."""
-    first = _first_line(_reader(source, what))
+    first = first_line(_reader(source, what), kind)
     _refuse_other_bytes(first, what)
     header = without_values(
         lambda: next(csv.reader([first.decode("utf-8-sig")], delimiter=DELIMITERS[kind]), []),
@@ -225,7 +225,8 @@ class _Ends(_Lines):
             return 0, 0
         at_start = chunk[-1] in (self._delimiter, kernel.LINE_FEED, kernel.RETURN)
         self._state = kernel.START if at_start else kernel.INSIDE
-        return super().of(chunk)
+        found = [at + 1 for at in (chunk.find(b"\n"), chunk.find(b"\r")) if at >= 0]
+        return min(found, default=0), max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
 
 
 def read_json_lines(
@@ -235,11 +236,16 @@ def read_json_lines(
     parser = _JsonLines(columns, lose)
     # An empty table first, because a column without rows has a type, too.
     yield partial(parser.parse, b"")
-    blocks = _whole_rows(_reader(source, what), _Lines(), _longest_row(columns), lose)
-    for number, block in enumerate(blocks):
-        if number == 0:
-            _refuse_other_bytes(block, what)
-        yield partial(parser.parse, block.removeprefix(UTF8_MARK) if number == 0 else block)
+    read = _reader(source, what)
+    # What a file begins with is of the file, and not of its first row.
+    begin = read(4)
+    _refuse_other_bytes(begin, what)
+    rest = iter([begin.removeprefix(UTF8_MARK)])
+    blocks = _whole_rows(
+        lambda size: next(rest, b"") or read(size), _Lines(), _longest_row(columns), lose
+    )
+    for block in blocks:
+        yield partial(parser.parse, block)
 
 
 class _JsonLines:
@@ -363,18 +369,22 @@ def read_public(text: str, kind: str) -> pa.Table:
     return pa.table({n: pa.array(c, pa.string()) for n, c in zip(header, cells, strict=True)})
 
 
-def _first_line(read: ReadBytes) -> bytes:
+def first_line(read: ReadBytes, kind: str) -> bytes:
     """The header, which may have line breaks inside quotes.
 
     If a quote never closes, the whole file must not become the header.
     """
-    line, quoted = bytearray(), False
+    delimiter = DELIMITERS[kind].encode()
+    line, quoted, before = bytearray(), False, delimiter
     while len(line) < LONGEST_HEADER:
         byte = read(1)
         line += byte
-        quoted ^= byte == b'"'
+        # A quote that begins a cell opens it, and others do not.
+        if byte == b'"':
+            quoted = not quoted and before in (delimiter, byte)
         if not byte or (byte == b"\n" and not quoted):
             break
+        before = byte
     return bytes(line)
 
 

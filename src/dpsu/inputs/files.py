@@ -165,6 +165,12 @@ def check_columns(path: Path, columns: Sequence[Column], format_: str | None) ->
         delimited.read_header(_open(path), str(kind), columns, what)
 
 
+def ends_in_return(path: Path, kind: str) -> bool:
+    """Whether there is a return before the line feed behind a header."""
+    with _open(path) as source:
+        return delimited.first_line(source.read, kind).endswith(b"\r\n")
+
+
 def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> None:
     pick(columns, schema.names, what)
     check_types(columns, schema)

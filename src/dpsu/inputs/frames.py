@@ -74,6 +74,9 @@ def columns_of(data: Any, columns: Sequence[Column], lose: Lose) -> pa.Table:
     if isinstance(data, pa.Table):
         return data.select(names)
     frame: Any = nw.from_native(data).select(names)
+    if isinstance(frame, nw.LazyFrame) and nw.Object in frame.collect_schema().dtypes():
+        # Arrow would get the addresses of these objects.
+        frame = without_values(lambda: frame.collect("polars"), _broken(data))
     if isinstance(frame, nw.LazyFrame):
         return without_values(lambda: _collected(frame), _broken(data))
     arrays = [_column(frame.get_column(column.name), column, lose, data) for column in columns]
@@ -88,8 +91,9 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
         schema = without_values(lambda: nw.from_native(data).collect_schema(), _broken(data))
         existing = schema.names()
     names = [column.name for column in columns]
-    if type(data).__name__ == "DuckDBPyRelation":
-        refuse_what_arrow_hides(data, names)
+    native = nw.to_native(nw.from_native(data))
+    if type(native).__name__ == "DuckDBPyRelation":
+        refuse_what_arrow_hides(native, names)
     _refuse_index(data, [name for name in names if name not in existing])
     pick(columns, existing)
     if schema is None:
@@ -107,12 +111,14 @@ def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
     A collation is seen by what is equal to a text of its type; no row is read.
     """
     for name, type_ in zip(relation.columns, relation.types, strict=True):
-        if name in names and str(type_) in HIDDEN:
+        leaves = list(_leaves(_quoted(name), type_)) if name in names else []
+        hidden = [kind for _, kind in leaves if kind in HIDDEN]
+        if hidden:
             raise DataError(
-                f"column {name!r} has type {type_}, which Arrow does not have; cast it to text: "
-                f'select cast("{name}" as varchar)'
+                f"column {name!r} has type {hidden[0]}, which Arrow does not have; cast it to "
+                f'text: select cast("{name}" as varchar)'
             )
-        texts = list(_texts_in(_quoted(name), type_)) if name in names else []
+        texts = [cell for cell, kind in leaves if kind == "VARCHAR"]
         if not texts:
             continue
         asked = ", ".join(
@@ -128,15 +134,15 @@ def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
             raise collation_error(name, sql_of_one_spelling(name, *spell))
 
 
-def _texts_in(cell: str, type_: Any) -> Iterator[str]:
-    """Expressions of DuckDB for a text in each place of a cell that has them."""
-    if str(type_) == "VARCHAR":
-        yield cell
-    elif type_.id in ("list", "array"):
-        yield from _texts_in(f"{cell}[1]", type_.children[0][1])
+def _leaves(cell: str, type_: Any) -> Iterator[tuple[str, str]]:
+    """Expressions of DuckDB for one value in each place of a cell, and their types."""
+    if type_.id in ("list", "array"):
+        yield from _leaves(f"{cell}[1]", type_.children[0][1])
     elif type_.id == "struct":
         for name, inner in type_.children:
-            yield from _texts_in(f"{cell}.{_quoted(name)}", inner)
+            yield from _leaves(f"{cell}.{_quoted(name)}", inner)
+    else:
+        yield cell, str(type_)
 
 
 def _quoted(name: str) -> str:

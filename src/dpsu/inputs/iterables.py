@@ -39,12 +39,23 @@ TABLE = "give a table: a DataFrame with one row for each user and item"
 
 def _listed(held: Any) -> list[Any] | None:
     """The items of one user; None if this is not a collection of items."""
-    if isinstance(held, (str, bytes, type)) or not hasattr(held, "__len__"):
-        return None
-    # Whatever one user's object does when it is iterated must not end the run.
+    # Whatever one user's object does when it is looked at must not end the run.
     with contextlib.suppress(Exception):
-        return list(held)
+        return list(held) if _is_collection(held) else None
     return None
+
+
+def _is_collection(held: Any) -> bool:
+    return hasattr(type(held), "__len__") and not issubclass(type(held), (str, bytes, type))
+
+
+def _repeats(held: Any, things: Sequence[Any]) -> list[Any]:
+    """How often a user holds each item: what a mapping says of it, and otherwise once."""
+    if not issubclass(type(held), Mapping):
+        return [1] * len(things)
+    with contextlib.suppress(Exception):
+        return [held.get(thing) for thing in things]
+    return [None] * len(things)
 
 
 def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> Rows:
@@ -65,7 +76,7 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
             "give a table"
         )
     for who, given in data.items():
-        things = _listed([given] if texts and isinstance(given, str) else given)
+        things = _listed([given] if texts and issubclass(type(given), str) else given)
         if things is None:
             lose(NO_COLLECTION)
             continue
@@ -74,8 +85,7 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
         sizes.append(len(things))
         items.extend(things)
         if with_repeats:
-            counted = isinstance(given, Mapping)
-            repeats.extend(given.get(thing) if counted else 1 for thing in things)
+            repeats.extend(_repeats(given, things))
     indices = np.repeat(np.arange(len(users), dtype=np.int32), sizes)
     owners = [_repeated(ids, indices) for ids in _untyped(keyed.users, users, lose)]
     return _rows(keyed, owners, items, repeats if with_repeats else None, shared_users=False)
@@ -89,6 +99,8 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
     check_shape(elements, keyed)
     listed = one_per_entry(keyed.users)
     fitting = [element for element in elements if _fits(element, listed)]
+    if listed:
+        fitting = [things for each in fitting if (things := _listed(each)) is not None]
     if len(fitting) < len(elements):
         lose(NO_COLLECTION if listed else NO_PAIR)
     if not listed:
@@ -111,8 +123,8 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
 def _fits(element: Any, listed: bool) -> bool:
     """Whether an element is the items of one user, or a pair of a user and an item."""
     if listed:
-        return isinstance(element, Collections)
-    return isinstance(element, tuple) and len(element) == 2
+        return issubclass(type(element), Collections)
+    return issubclass(type(element), tuple) and tuple.__len__(element) == 2
 
 
 def check_shape(data: Any, keyed: Keyed) -> None:
@@ -127,9 +139,8 @@ def check_shape(data: Any, keyed: Keyed) -> None:
     if listed:
         _refuse_rows(keyed)
     if isinstance(data, Mapping) and data:
-        held = data.values()
-        no_items = (bytes, type) if keyed.items[0].option == "text" else (str, bytes, type)
-        if not any(hasattr(each, "__len__") and not isinstance(each, no_items) for each in held):
+        held, texts = data.values(), keyed.items[0].option == "text"
+        if not any(_is_collection(each) or (texts and type(each) is str) for each in held):
             raise ParameterError(
                 f"data maps users to {type(next(iter(held))).__name__}; each user needs a list or "
                 "set of items"

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpsu.contributions.codecs import Keys, parts_of
 from dpsu.contributions.id_columns import Column
-from dpsu.contributions.ids import integers
+from dpsu.contributions.ids import decoded, integers, is_text
 from dpsu.contributions.kinds import KindsCodec
 from dpsu.contributions.pairs import Columns, Part, Rows, Tally
 from dpsu.errors import DataError, ParameterError
@@ -167,7 +167,5 @@ def _of_one_type(users: list[pa.Array]) -> list[pa.Array]:
     """Users without dictionaries if some have one: lists repeat them, and other kinds do not."""
     if len({chunk.type for chunk in users}) == 1:
         return users
-    return [
-        chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
-        for chunk in users
-    ]
+    whole = map(decoded, users)
+    return [chunk.cast(pa.large_string()) if is_text(chunk.type) else chunk for chunk in whole]

@@ -26,8 +26,13 @@ T = TypeVar("T")
 DUCKDB = "duckdb:"
 POSTGRES = ("postgresql://", "postgres://")
 ROWS_AT_ONCE = 1 << 18
-# Standard output is for items, so that a query must not print its progress there.
-NO_PROGRESS = ("SET enable_progress_bar = false", "SET enable_progress_bar_print = false")
+# Standard output is for items, so that a query must not print its progress there. Texts of one
+# batch may have more than 2 GB.
+SETTINGS = (
+    "SET enable_progress_bar = false",
+    "SET enable_progress_bar_print = false",
+    "SET arrow_large_buffer_size = true",
+)
 BROKEN = (
     "the query failed while its rows were read: a value cannot be converted or computed, or the "
     "database ended the query"
@@ -196,7 +201,7 @@ def _open_duckdb(
         ),
     )
     reading.callback(connection.close)
-    for setting in NO_PROGRESS:
+    for setting in SETTINGS:
         connection.execute(setting)
     statements = _explained(
         lambda: connection.extract_statements(query.query),

@@ -17,7 +17,8 @@ QUOTE, LINE_FEED, RETURN = 34, 10, 13
 def row_ends(data: NDArray[np.uint8], delimiter: int, state: int) -> tuple[int, int, int]:
     """Ends of the first and the last whole row, and the state after the last byte.
 
-    An end is the position after a line feed, 0 if there is none.
+    An end is the position after a line break, 0 if there is none. Between a return and a line feed
+    is an empty row, which is none.
     """
     first, last = 0, 0
     for at in range(len(data)):
@@ -27,11 +28,11 @@ def row_ends(data: NDArray[np.uint8], delimiter: int, state: int) -> tuple[int, 
                 state = AFTER_QUOTE
         elif byte == QUOTE and state in (START, AFTER_QUOTE):
             state = QUOTED
-        elif byte == LINE_FEED:
+        elif byte in (LINE_FEED, RETURN):
             state, last = START, at + 1
             if first == 0:
                 first = last
-        elif byte in (delimiter, RETURN):
+        elif byte == delimiter:
             state = START
         else:
             state = INSIDE

@@ -23,7 +23,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import text_buffers
-from dpsu.errors import DataError, ParameterError, is_memory_error, option_error
+from dpsu.errors import (
+    DataError,
+    ParameterError,
+    ResourceError,
+    is_memory_error,
+    option_error,
+)
 from dpsu.kernels import segmenting
 from dpsu.runtime.extras import load
 from dpsu.text import paper_preprocessing
@@ -154,9 +160,12 @@ def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, l
         return
     except BaseException as error:
         # A library in Rust that panics raises no `Exception`.
-        failed = isinstance(error, Exception) or type(error).__name__ == "PanicException"
-        if not failed or is_memory_error(error):
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
+        short = is_memory_error(error)
+    if short:
+        # Out of its context: what stands there may quote the text.
+        raise ResourceError("the tokenizer has too little memory for a text")
     if len(texts) == 1:
         yield pa.array([], pa.large_string()), []
         return

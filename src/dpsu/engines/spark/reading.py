@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
-from dpsu.inputs.files import expand, warn_of_hidden
+from dpsu.inputs.files import ends_in_return, expand, warn_of_hidden
 from dpsu.inputs.formats import STDIN, TABLE, format_of
 
 if TYPE_CHECKING:
@@ -38,11 +38,19 @@ def open_frame(session: SparkSession, sources: Sequence[str], format_: str | Non
     paths = _paths(sources, kind)
     if kind == "parquet":
         return session.read.parquet(*paths)
-    return _read_csv(session, paths, kind)
+    # By what is behind the header: names of columns are those of all files of a frame.
+    returns = [path for path in paths if "://" not in path and ends_in_return(Path(path), kind)]
+    others = [path for path in paths if path not in returns]
+    read = [_read_csv(session, some, kind) for some in (returns, others) if some]
+    return read[0] if len(read) == 1 else read[0].unionByName(read[1])
 
 
 def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
-    """Read cells as text; all cells of a row that has too few or too many are null."""
+    """Read cells as text; all cells of a row that has too few or too many are null.
+
+    A row ends at a line feed, whichever line breaks others have, and a return before it is none of
+    its cells.
+    """
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType
 
@@ -61,6 +69,8 @@ def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
         "mode": "PERMISSIVE",
         "encoding": "UTF-8",
         "maxColumns": MOST_CELLS,
+        # Or else Spark takes the line break behind the header for that of all rows.
+        "lineSep": "\n",
     }
     schema = session.read.csv(paths, inferSchema=False, **options).schema
     names = list(schema.names)
@@ -71,7 +81,12 @@ def _read_csv(session: SparkSession, paths: list[str], kind: str) -> DataFrame:
         paths, columnNameOfCorruptRecord=broken, **options
     )
     whole = f.col(broken).isNull()
-    return frame.select(*(f.when(whole, frame[at]).alias(name) for at, name in enumerate(names)))
+    *cells, last = (frame[at] for at in range(len(names)))
+    cells.append(f.when(last != "\r", f.regexp_replace(last, r"\r\z", "")))
+    names[-1] = names[-1].removesuffix("\r")
+    return frame.select(
+        *(f.when(whole, cell).alias(name) for cell, name in zip(cells, names, strict=True))
+    )
 
 
 def _format(sources: Sequence[str]) -> str:
