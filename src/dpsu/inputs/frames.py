@@ -22,7 +22,7 @@ else:
 
 # Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
 HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
-# By each collation of DuckDB, the two texts of at least one of these pairs are equal.
+# Under each collation of DuckDB, the two texts of at least one of these pairs are equal.
 ALIKE = (("a", "A"), ("a", "á"), ("e\u0301", "\u00e9"))
 
 
@@ -101,9 +101,9 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
 
 
 def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
-    """Refuse types of DuckDB that come as others, in which two different cells may be one.
+    """Refuse types of DuckDB that arrive as others, so that two different cells may become one.
 
-    A collation is seen by what is equal to a text of its type; no row is read.
+    A collation shows in which texts are equal under it; no row is read.
     """
     for name, type_ in zip(relation.columns, relation.types, strict=True):
         if name in names and str(type_) in HIDDEN:
@@ -124,7 +124,7 @@ def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
 
 
 def _texts_in(cell: str, type_: Any) -> Iterator[str]:
-    """Expressions of DuckDB for a text in each place of a cell that has them."""
+    """Expressions of DuckDB for the texts in a cell, one for each place that holds texts."""
     if str(type_) == "VARCHAR":
         yield cell
     elif type_.id in ("list", "array"):

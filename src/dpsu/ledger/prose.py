@@ -38,8 +38,8 @@ ACCOUNT_PROMISES = (
     "file was never lost or replaced by an older copy",
     "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
     "releases showed",
-    "a person is at most one unit of each release, with all rows: no more ids, by its columns of "
-    "users, than its ids per person; a total holds for no others",
+    "each person is at most one unit of each release: no more ids in its user columns than its "
+    "ids per person; the total holds for no other people",
     "what other software was charged is all of its price for adding or removing one user of these "
     "ids, and was charged before it read anything",
 )
@@ -174,12 +174,12 @@ def _sums_only(account: Account) -> list[str]:
 
 
 def units_text(units: Sequence[Users]) -> str:
-    """Whom releases protect, and what a total means, where that is not the same for all."""
+    """Which units releases protect, and what a total means if these differ."""
     ids = ("1 id" if each.ids_per_person == 1 else f"{each.ids_per_person:,} ids" for each in units)
     listed = "; ".join(f"{n} of {each.name!r}" for n, each in zip(ids, units, strict=True))
     return (
-        f"releases that protect different units ({listed}): the total is for people who are at "
-        "most one unit of each release (`dpsu proofs ledger`)"
+        f"releases that protect different units ({listed}): the total holds only for people who "
+        "are at most one unit of each release (`dpsu proofs ledger`)"
     )
 
 
