@@ -80,12 +80,12 @@ def measured(
 
 
 def ahead(row: dict[str, Any]) -> float:
-    """What greedy releases by what sieve releases."""
+    """Items released by greedy, divided by items released by sieve."""
     return float(row["greedy"][0] / row["sieve"][0])
 
 
 def most(rows: Iterable[dict[str, Any]]) -> str:
-    """How many times as much as sieve greedy releases at most."""
+    """The largest such ratio, in words."""
     return f"{max(map(ahead, rows)):.1f} times"
 
 
@@ -96,12 +96,12 @@ def missed(rows: Iterable[dict[str, Any]], name: str) -> str:
 
 
 def worst(rows: Iterable[dict[str, Any]]) -> str:
-    """The least that auto releases by the best of the others, which have all of epsilon."""
+    """The smallest ratio of auto to the best of the others, which have all of epsilon."""
     return f"{min(r['auto'][0] / max(r[name][0] for name in NAMES[:-1]) for r in rows):.0%}"
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    """What greedy releases by what sieve releases, for every set."""
+    """A table of these ratios for all sets, and what follows from it."""
     lines = ["| different items | items per user |" + "".join(f" {e:g} |" for e in EXPONENTS)]
     lines.append("|---:|---:" + "|---:" * len(EXPONENTS) + "|")
     parts = {(r["vocabulary"], r["items"], r["exponent"], r["spread"]): ahead(r) for r in rows}
@@ -113,18 +113,21 @@ def summary(rows: list[dict[str, Any]]) -> str:
         lines.append(f"| {vocabulary:,} | {size} | {' | '.join(cells)} |")
     alike, apart = SPREADS.values()
     return "\n".join([
-        f"What `greedy` releases by what `sieve` releases, among {PEOPLE:,} made-up people at "
-        f"epsilon {EPSILON:g}, for exponents 1, 1.3 and 1.6 of Zipf's law (the larger, the steeper "
-        f"is popularity). First if {alike}, then if {apart}:", "", *lines, "",
-        f"So `greedy` releases up to {most(rows)} as much, and from users with {SIZES[1]} items "
-        f"or more up to {most(row for row in rows if row['items'] >= SIZES[1])}. Among "
-        f"{MORE_PEOPLE:,} people at epsilon {LARGER_EPSILON:g}, with {SIZES[0]} items each of "
-        f"{VOCABULARIES[0]:,}, it is {', '.join(f'{ahead(row):.2f}' for row in kept(more=True))}. "
-        "Among the people of the table, where it is ahead "
-        f"it misses {missed(rows, 'greedy')} of the items that one "
-        f"person in a hundred holds, `policy-laplace` {missed(rows, 'policy-laplace')}, `sieve` "
-        f"{missed(rows, 'sieve')} and `bits` {missed(rows, 'bits')}. `auto` releases {worst(rows)} "
-        "of the best or more. Made by `python -m benchmarks.steep`; [all "
+        f"Items released by `greedy`, divided by items released by `sieve`, among {PEOPLE:,} made-up "
+        f"people at epsilon {EPSILON:g}, for exponents 1, 1.3 and 1.6 of Zipf's law (the larger, the "
+        f"steeper is popularity). The first number is for sets where {alike}, the second for sets "
+        f"where {apart}:", "", *lines, "",
+        f"`greedy` releases up to {most(rows)} as many items as `sieve`, and up to "
+        f"{most(row for row in rows if row['items'] >= SIZES[1])} as many if users hold {SIZES[1]} "
+        "items or more. In the sets where it releases more, it misses "
+        f"{missed(rows, 'greedy')} of "
+        "the items that one person in a hundred holds; `policy-laplace` misses "
+        f"{missed(rows, 'policy-laplace')}, `sieve` {missed(rows, 'sieve')} and `bits` "
+        f"{missed(rows, 'bits')}. `auto` releases at least {worst(rows)} of what the best of them "
+        f"releases. Among {MORE_PEOPLE:,} people at epsilon {LARGER_EPSILON:g}, with {SIZES[0]} items "
+        f"each of {VOCABULARIES[0]:,}, the first numbers are "
+        f"{', '.join(f'{ahead(row):.2f}' for row in kept(more=True))}. "
+        "Made by `python -m benchmarks.steep`; [all "
         "numbers](../figures/yields.md#steep-popularity-and-few-different-items).",
     ])  # fmt: skip
 

@@ -156,7 +156,7 @@ def _refuse_unknown(call: str, typed: Iterable[str], known: Collection[str]) -> 
 
 
 def set_fields(made: object, **checked: object) -> None:
-    """Set fields of a frozen dataclass, as it is made, to what their checks returned."""
+    """Set fields of a frozen dataclass, while it is made, to the values that checks returned."""
     for name, value in checked.items():
         object.__setattr__(made, name, value)
 
@@ -167,9 +167,9 @@ Flags = dict[str, str] | None
 def number(
     name: str, value: object, lowest: float, highest: float, *, flags: Flags = None
 ) -> float:
-    """An option as a plain number, of which is checked that it lies within its bounds.
+    """Return an option as a plain number; refuse one that is out of bounds.
 
-    Callers go on with what is returned: numbers of NumPy compute in their own, smaller types.
+    Use the returned number: a number of NumPy would compute in its own, smaller type.
     """
     given = _float(value)
     if math.isnan(given):
@@ -195,7 +195,7 @@ def _float(value: object) -> float:
 def whole_number(
     name: str, value: object, lowest: int, highest: int, *, flags: Flags = None
 ) -> int:
-    """An option as a plain whole number, of which is checked that it lies within its bounds."""
+    """Return an option as a plain whole number; refuse one that is out of bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         told = f"is not a whole number; give one from {lowest} to {highest}"
         raise option_error(name, told, value, flags=flags)

@@ -47,7 +47,7 @@ def carry_out(
         begin(started)
         report("reading", 0)
     found = run(key)
-    # By a number of users that was paid for.
+    # The plan that was run may name a number of users, from an estimate that was paid for.
     warn_of_weakness(found.plan, plan)
     approved = plan if isinstance(plan.selection, Choice) else None
     values, counts = found.values()

@@ -63,10 +63,10 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     **Privacy.** `vocabulary_`, `release_` and a pickle of the estimator are (epsilon,
-    delta)-differentially private. Every `fit` spends epsilon and delta again. Before it is charged,
-    it looks at types and lengths of texts and groups, and lists those that are iterators; it looks
-    at no text and no group. Python objects are read as text, one by one, and typed arrays and
-    series keep their types. Texts and groups that cannot be read are dropped with a warning. What
+    delta)-differentially private. Every `fit` spends epsilon and delta again. Before the charge,
+    `fit` looks at the types and lengths of its arguments, and makes lists of iterators; it looks at
+    no single text or group. Python objects are read as text, one by one; typed arrays and series
+    keep their types. Texts and groups that cannot be read are dropped with a warning. What
     `transform` returns is computed from the texts it is given and reveals as much as they do.
 
     **Cost.** That of :func:`dpsu.release`; `transform` is linear in the text.
@@ -251,10 +251,10 @@ class PrivateVocabulary(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _cells(name: str, given: Any) -> Any:
-    """Cells, of which none was looked at, as :func:`dpsu.release` takes a column."""
+    """Cells as :func:`dpsu.release` takes a column; none of them is looked at."""
     kind, dimensions = type(given).__name__, getattr(given, "ndim", 1)
     if hasattr(given, "columns") or dimensions > 1:
-        # What is iterated of a frame are the names of its columns.
+        # Iterating a frame yields the names of its columns.
         raise ParameterError(
             f"{name} are a {kind}, which has columns; give the one that holds the {name}: "
             "fit(frame['text'], groups=frame['user'])"
@@ -263,13 +263,13 @@ def _cells(name: str, given: Any) -> Any:
     if whole or not hasattr(given, "__iter__") or not dimensions:
         raise ParameterError(
             f"{name} must be an iterable of {name}, one for each document, not a {kind}; for one "
-            "document: [text]"
+            f"document: [{name.removesuffix('s')}]"
         )
     return given if hasattr(given, "__len__") else list(given)
 
 
 def _texts(given: Any) -> Any:
-    """Texts to transform: each has a row, so that none may be missing."""
+    """Texts to transform; none may be missing, because each gets a row."""
     import pyarrow as pa
 
     cells = _cells("texts", given)

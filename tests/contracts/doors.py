@@ -1,8 +1,7 @@
-"""Every door through which rows are read, as cases that read rows in a random layout.
+"""Every door, which is a way to pass rows to dpsu, as cases that read rows in a random layout.
 
-A row of a door is whatever stands for one row there: a line of a file, cells of a table, an element
-of a list. What all doors promise (`docs/proofs/reading.md`) is in `check`. A new door is one line in
-`DOORS`.
+What a row is depends on the door: a line of a file, cells of a table, an element of a list. `check`
+tests what holds at all doors (`docs/proofs/reading.md`). A new door is one line in `DOORS`.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 5)
 
 
 class Explodes:
-    """One person's object, which fails however it is looked at."""
+    """An object that says it has a length, and fails when it is iterated or printed."""
 
     def __len__(self) -> int:
         return 3
@@ -73,7 +72,7 @@ class Explodes:
 
 
 class Deceives(dict[Any, Any]):
-    """A mapping whose numbers are more than its keys."""
+    """A mapping with more values than keys."""
 
     def values(self) -> Any:
         return [1, 2, 3, *super().values()]
@@ -92,19 +91,19 @@ HELD: list[Any] = [
 
 @dataclass(frozen=True)
 class Case:
-    """Rows of one shape, and how they are read; a layout of None is the plainest one.
+    """Rows of one shape, and how to read them; a layout of None is the plainest one.
 
-    `usual` are rows that everything takes, beside which a single one is read.
+    `usual` are valid rows; a single row is read beside them, because some doors refuse it alone.
     """
 
     row: Callable[[Rng], Any]
     read: Callable[[Rows, Rng | None, Path], Read]
     usual: Rows = ()
-    # Whether a row is a key and what it leads to, so that each key is in one row.
+    # Whether rows are keys with values, so that each key may be in one row only.
     keys: bool = False
-    # What a row must come to whatever reads it, where that is known.
+    # Whether the pairs of a row are right, if that can be known without reading it.
     right: Callable[[Any, Read], bool] = lambda row, read: True
-    # What reads rows by themselves, if something else: the same data come to the same pairs.
+    # What reads single rows, if not `read`; then two doors must read the same pairs.
     plain: Callable[[Rows, Rng | None, Path], Read] | None = None
 
     def alone(self, row: Any, folder: Path) -> Read:
@@ -115,34 +114,34 @@ class Case:
         return +both
 
 
-def check(made: Callable[[Rng], Case], seed: str, folder: Path, most: int = 9) -> None:
-    """What is read of rows is what is read of each by itself, however they lie beside each other."""
+def check(made: Callable[[Rng], Case], seed: str, folder: Path, max_rows: int = 9) -> None:
+    """Rows in a random layout become the same pairs as each row by itself."""
     rng = Rng(seed)
     case = made(rng)
-    rows = [case.row(rng) for _ in range(rng.randint(1, most))]
+    rows = [case.row(rng) for _ in range(rng.randint(1, max_rows))]
     if case.keys:
         rows = list({row[0]: row for row in rows}.values())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        want = case.read(case.usual, None, folder) if case.usual else Counter()
+        expected = case.read(case.usual, None, folder) if case.usual else Counter()
         for row in rows:
             alone = case.alone(row, folder)
             assert case.right(row, alone), (row, alone)
-            want.update(alone)
-        found = case.read([*case.usual, *rows], rng, folder)
-    if isinstance(found, Once):
-        found, want = Counter(set(found)), Counter(set(want))
-    assert found == want, (rows, "more", found - want, "less", want - found)
+            expected.update(alone)
+        actual = case.read([*case.usual, *rows], rng, folder)
+    if isinstance(actual, Once):
+        actual, expected = Counter(set(actual)), Counter(set(expected))
+    assert actual == expected, (rows, "more", actual - expected, "less", expected - actual)
 
 
 class Once(Read):
-    """Pairs of which each is read once, as clusters send them."""
+    """Pairs to compare without repeats, because clusters send each only once."""
 
 
 def pairs_of(source: Source, *, repeats: bool = False) -> Read:
-    """The pairs of users and items, and with repeats how often; ids that are drawn have a law."""
+    """How often each pair occurs; if ids are drawn, only what each user holds."""
     read = _counted(source.pairs(KEY, with_repeats=repeats), repeats)
-    return in_law(read) if source.user.columns == ONE_EACH else read
+    return in_distribution(read) if source.user.columns == ONE_EACH else read
 
 
 def _counted(pairs: Any, repeats: bool = False) -> Read:
@@ -151,21 +150,21 @@ def _counted(pairs: Any, repeats: bool = False) -> Read:
     for block in pairs.blocks:
         times = block.repeats if repeats and block.repeats is not None else [1] * len(block.users)
         for user, item, number in zip(block.users, block.items, times, strict=True):
-            # An integer is one id, whatever it is held in.
+            # An integer and its digits are one id.
             found[str(users[user]), str(items[item]), int(number)] += 1
     return found
 
 
-def in_law(read: Read) -> Read:
-    """What each user holds, whichever ids were drawn for them."""
+def in_distribution(read: Read) -> Read:
+    """What each user holds, without the ids that were drawn."""
     held: dict[str, list[Any]] = {}
     for (user, *pair), number in sorted(read.items()):
         held.setdefault(user, []).append((*pair, number))
     return Counter(tuple(each) for each in held.values())
 
 
-def parted(rows: Rows, rng: Rng | None) -> list[list[Any]]:
-    """Rows in a random order, in some parts."""
+def random_parts(rows: Rows, rng: Rng | None) -> list[list[Any]]:
+    """Rows in a random order, in one to three parts."""
     rows = list(rows)
     if rng is None:
         return [rows]
@@ -188,11 +187,11 @@ def small_blocks(rng: Rng | None) -> Iterator[None]:
 
 
 class PanicException(BaseException):
-    """As libraries in Rust raise it."""
+    """Named as the error that libraries in Rust raise."""
 
 
 def fails_on_some(text: str) -> list[str]:
-    """A tokenizer that fails on texts of some people."""
+    """A tokenizer that fails on some texts."""
     if "x" in text or "1" in text:
         raise PanicException(text) if "1" in text else ValueError(text)
     return text.split("a") if "\n" not in text else text  # type: ignore[return-value]
@@ -200,7 +199,7 @@ def fails_on_some(text: str) -> list[str]:
 
 @cache
 def tokenizer_file(folder: Path) -> str:
-    """One that pads and cuts what it is given, as those of models do."""
+    """A tokenizer that pads and truncates, as those of language models do."""
     import tokenizers
 
     model = tokenizers.models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "words": 3}, unk_token="[UNK]")
@@ -264,11 +263,11 @@ def _json_line(rng: Rng) -> bytes:
 
 
 def _files(suffix: str, header: bytes, rows: Rows, rng: Rng | None, folder: Path) -> list[Any]:
-    """Lines in files, which may be compressed, and which may be given by several names."""
+    """Lines in files, some of which are compressed or given under several names."""
     inside = folder / f"files {len(list(folder.iterdir()))}"
     (inside / ".hidden").mkdir(parents=True)
     (inside / "more").mkdir()
-    for number, part in enumerate(parted(rows, rng)):
+    for number, part in enumerate(random_parts(rows, rng)):
         end, at_end, packed = b"\n", b"\n", False
         if rng is not None:
             end = rng.choice([b"\n", b"\r\n"])
@@ -303,7 +302,7 @@ def _lines(suffix: str, rng: Rng) -> Case:
 
 
 def _mapping(rng: Rng) -> Case:
-    """Users and what they hold; whose ids may be names of columns."""
+    """Users and what they hold; ids may be names of columns."""
     in_texts, seed, names = (
         rng.random() < 0.3,
         rng.random(),
@@ -322,11 +321,11 @@ def _mapping(rng: Rng) -> Case:
             # The column of texts is always named.
             item = tokens(Rng(str(seed)), folder)
         data: dict[Any, Any] = {}
-        for part in parted(rows, layout):
+        for part in random_parts(rows, layout):
             data.update(part)
         source = Source(data, user, item)
         if names == "both" or (in_texts and names == "user"):
-            # A table, whatever ids there are: it lacks a column.
+            # Named columns make it a table, which lacks one of them.
             data.pop("user", None)
             with pytest.raises(MissingColumnError):
                 pairs_of(source)
@@ -353,7 +352,7 @@ def _elements(rng: Rng) -> Case:
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
         kinds: list[Any] = [list] if layout is None else [list, tuple, iter]
         data = (layout or rng).choice(kinds)(
-            [each for part in parted(rows, layout) for each in part]
+            [each for part in random_parts(rows, layout) for each in part]
         )
         user = dpsu.Users(names, None if parts > 1 else types[0])
         return pairs_of(Source(data, user, dpsu.Items("item", types[1])))
@@ -362,17 +361,17 @@ def _elements(rng: Rng) -> Case:
 
 
 def _entries(rng: Rng) -> Case:
-    """Entries without users, each another person's."""
+    """Entries without users, each of another person."""
 
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
-        data = [each for part in parted(rows, layout) for each in part]
+        data = [each for part in random_parts(rows, layout) for each in part]
         return pairs_of(Source(data, dpsu.Users(ONE_EACH), dpsu.Items()))
 
     return Case(lambda rng: rng.choice([*HELD, *HELD, None, "a", 3, ("a", "b")]), read, [["a"]])
 
 
 def _objects(rng: Rng) -> Case:
-    """A frame of pandas whose cells are Python objects."""
+    """A pandas frame whose cells are Python objects."""
     type_ = rng.choice([None, "integer"])
     as_text = rng.random() < 0.3
 
@@ -387,7 +386,7 @@ def _objects(rng: Rng) -> Case:
         )
 
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
-        cells = [each for part in parted(rows, layout) for each in part]
+        cells = [each for part in random_parts(rows, layout) for each in part]
         columns: dict[str, Any] = {}
         for at, name in enumerate(("user", "item", "n")):
             column = np.empty(len(cells), object)
@@ -408,7 +407,7 @@ def _estimator(rng: Rng) -> Case:
     import dpsu.sklearn
 
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
-        cells = [each for part in parted(rows, layout) for each in part]
+        cells = [each for part in random_parts(rows, layout) for each in part]
         words = dpsu.sklearn.PrivateVocabulary(1, 1e-6)
         groups = [group for group, _ in cells]
         with (
@@ -433,7 +432,7 @@ def _given(*data: Any, **options: Any) -> Any:
 
 # ---- tables with types ---------------------------------------------------------------------------
 
-# A type, its cells, and what it is declared to be.
+# Type, cells, and the declared type of ids.
 TYPES: dict[str, tuple[pa.DataType, list[Any], str | None]] = {
     "text": (pa.string(), TEXTS, None),
     "large text": (pa.large_string(), TEXTS, None),
@@ -463,7 +462,7 @@ WHOLE = ("integers", "integers as text", "short integers", "unsigned", "whole fl
 
 @dataclass(frozen=True)
 class Shape:
-    """The types of columns of users and of items, and what items are made of."""
+    """The types of user and item columns, and the kind of items."""
 
     users: tuple[str, ...]
     items: tuple[str, ...]
@@ -521,7 +520,7 @@ class Shape:
         return {"user": user, "item": item}
 
     def right(self, row: tuple[Any, ...], read: Read) -> bool:
-        """An integer is itself, or it has no id because it was rounded: it is never another one."""
+        """An integer is read as itself, or not at all if it was rounded; never as another one."""
         if self.kind != "items":
             return True
         known = [
@@ -539,7 +538,7 @@ class Shape:
 
 
 def plainly(shape: Shape, rows: Rows, layout: Rng | None, folder: Path) -> Read:
-    """Rows of an Arrow table, read by one machine."""
+    """Rows of an Arrow table, read on one machine."""
     return pairs_of(Source(shape.table(rows), **shape.columns(folder)))
 
 
@@ -551,7 +550,7 @@ def _typed(make: Typed, lacking: Sequence[str], kinds: Sequence[str], rng: Rng) 
 
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
         assert layout is not None
-        parts = [shape.table(part) for part in parted(rows, layout)]
+        parts = [shape.table(part) for part in random_parts(rows, layout)]
         with small_blocks(layout):
             data = make(pa.concat_tables(parts), layout, folder)
             if not isinstance(data, ClusterData):
@@ -585,7 +584,7 @@ def _query(table: pa.Table, rng: Rng, folder: Path) -> dpsu.Query:
 
 
 def _collated(rng: Rng) -> Case:
-    """Texts that a database compares in another way than by bytes: refused, whatever they are."""
+    """A column with a collation, which is refused with any texts in it."""
 
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
         query = _query(pa.table({"user": rows, "item": rows}), rng, folder)
@@ -615,7 +614,7 @@ def _twin(table: pa.Table, rng: Rng, folder: Path) -> ClusterData:
 
 
 def on_spark(spark: Any) -> Callable[[Rng], Case]:
-    """Frames of a Spark session, which has fewer types."""
+    """Frames of a Spark session; Spark has fewer types."""
     from dpsu.engines.spark.query import SparkData
 
     def made(table: pa.Table, rng: Rng, folder: Path) -> ClusterData:

@@ -244,7 +244,7 @@ def test_floats_need_a_declaration(form: str, tmp_path: Path) -> None:
     }[form]  # fmt: skip
     with pytest.raises(dpsu.DataError, match=r'type="integer"\) \(--user-type integer\)') as told:
         flat.release(data, **SURE)
-    assert """dtype={'user': "Int64"}) reads integers""" in str(told.value)
+    assert """dtype={'user': "Int64"}); convert_dtypes() comes""" in str(told.value)
     types = {"user_type": "integer", "item_type": "integer"}
     assert "some rows have no" in check_dropped(data, (7,), **types)
     check_dropped(data, ("7",), user_type="text", item_type="text")
@@ -281,7 +281,7 @@ def test_integers_that_floats_round_are_no_ids(declared: str) -> None:
         data = pa.table({"user": np.arange(2000) // 5, "item": pa.concat_arrays([cells] * 400)})
         kept = (1 - bound, 7, bound - 1)
         expected = kept if declared == "integer" else tuple(sorted(map(str, kept)))
-        assert "so large that floats round" in check_dropped(data, expected, item_type=declared)
+        assert "too large to be exact integers" in check_dropped(data, expected, item_type=declared)
 
 
 def test_one_missing_cell_makes_no_item_of_the_items_of_many() -> None:

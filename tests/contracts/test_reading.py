@@ -1,7 +1,7 @@
-"""Row by row: what is read of a person's rows depends on these alone, at every door.
+"""At every door, what is read from a person's rows depends on these rows alone.
 
 The theorem is in `docs/proofs/reading.md`. Random rows, many of them odd, are read in a random
-layout, and come to the pairs to which each of them comes by itself.
+layout, and must become the same pairs as each row by itself.
 """
 
 from __future__ import annotations

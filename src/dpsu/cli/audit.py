@@ -55,7 +55,7 @@ def audit_command(
     typed = {name: value for name, value in options.items() if value is not None}
     user = dpsu.Users(ids_per_person=ids_per_person)
     audited = _audited(typed, (TIGHT,) if ids_per_person > 1 else CALIBRATIONS)
-    # How large epsilon and delta are does not matter here.
+    # Audits publish nothing, so warnings about epsilon and delta do not matter.
     with told_warnings():
         plans = [
             dpsu.plan(epsilon=epsilon, delta=delta, mechanism=each, user=user) for each in audited

@@ -19,7 +19,7 @@ from dpsu.cli.options import (
     users_of,
 )
 from dpsu.cli.progress import shown_steps
-from dpsu.cli.results import PAGES, put_in_place, say_warnings, told_warnings, writable
+from dpsu.cli.results import PAGES, print_warnings, put_in_place, told_warnings, writable
 from dpsu.cli.sources import data_of, files_read, source_options
 from dpsu.cli.streams import to_stdout
 from dpsu.inputs.columns import Items, Users
@@ -86,7 +86,7 @@ def compare_command(
         put_in_place(named)
     to_stdout(f"{found}\n")
     if not quiet:
-        say_warnings(caught)
+        print_warnings(caught)
 
 
 def _mechanisms(typed: str | None, max_items: str | None) -> list[Any] | None:

@@ -19,7 +19,7 @@ from dpsu.cli.options import (
     seed_option,
 )
 from dpsu.cli.release import release_typed
-from dpsu.cli.results import people_warned
+from dpsu.cli.results import warnings_after_output
 from dpsu.cli.sources import source_options
 from dpsu.cli.streams import to_stdout
 from dpsu.inputs.columns import Users
@@ -51,7 +51,7 @@ def ngrams_command(files: tuple[str, ...], dry_run: bool, engine: str, **options
     if dry_run:
         if engine == "local":
             refuse_for_local(options)
-        with people_warned():
+        with warnings_after_output():
             to_stdout(f"{dpsu.plan(**planned(options))}\n")
         return
     read = [options["tokenizer"]] if options["tokenizer"] else []

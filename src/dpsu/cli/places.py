@@ -14,7 +14,7 @@ import click
 from dpsu.cli.charges import spending_of
 from dpsu.cli.interrupts import COMPLETE, NOT_WRITTEN, PERHAPS_IN_PART, stage
 from dpsu.cli.progress import shown_progress
-from dpsu.cli.results import LINES, Form, put_in_place, say_warnings, told_warnings, writable
+from dpsu.cli.results import LINES, Form, print_warnings, put_in_place, told_warnings, writable
 from dpsu.cli.sources import data_of, files_read
 from dpsu.cli.streams import to_stderr, to_stdout
 from dpsu.errors import OutputError
@@ -117,7 +117,7 @@ class Places:
             put_in_place(named, spending.done)
         # The items come first: trouble with words for people must not cost the release.
         if not self.quiet:
-            say_warnings([*caught, *late])
+            print_warnings([*caught, *late])
             more = f"{summary(result)} (--verbose says more)"
             to_stderr(result.report() if self.verbose else more)
         elif not result.private:

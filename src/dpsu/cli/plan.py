@@ -10,7 +10,14 @@ import click
 import dpsu
 from dpsu.cli.options import READ_TOO, plan_options
 from dpsu.cli.progress import shown_steps
-from dpsu.cli.results import PAGES, people_warned, putting, say_warnings, told_warnings, writable
+from dpsu.cli.results import (
+    PAGES,
+    print_warnings,
+    putting,
+    told_warnings,
+    warnings_after_output,
+    writable,
+)
 from dpsu.cli.streams import to_stdout
 from dpsu.cli.values import planned_for_either, values_options
 from dpsu.errors import DpsuError
@@ -90,7 +97,7 @@ def plan_command(
             raise click.UsageError(
                 "--html shows a forecast: give --users and --items-per-user, or --profile"
             )
-        with people_warned():
+        with warnings_after_output():
             made, shared = _made(options, plan_file, releases)
         told = "" if shared is None or as_json else f"{shared}\n\n"
         to_stdout(f"{made.to_json() if as_json else f'{told}{made}'}\n")
@@ -112,7 +119,7 @@ def plan_command(
             seen.write_html(html)
     told = "" if shared is None else f"{shared}\n\n"
     to_stdout((seen.to_json() if as_json else f"{told}{seen.plan}\n\n{seen}") + "\n")
-    say_warnings(caught)
+    print_warnings(caught)
     if seen.hopeless:
         raise DpsuError("; ".join(found.text for found in seen.findings if found.stops))
 

@@ -64,15 +64,15 @@ def told_warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 
 @contextmanager
-def people_warned() -> Iterator[None]:
-    """Say each warning once, behind what was printed."""
+def warnings_after_output() -> Iterator[None]:
+    """Print each warning once, after the output."""
     with told_warnings() as caught:
         yield
-    say_warnings(caught)
+    print_warnings(caught)
 
 
-def say_warnings(caught: Iterable[warnings.WarningMessage]) -> None:
-    """Say each of these once."""
+def print_warnings(caught: Iterable[warnings.WarningMessage]) -> None:
+    """Print each of these warnings once."""
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         to_stderr(f"warning: {message}")
 

@@ -23,7 +23,7 @@ from dpsu.cli.options import (
     result_options,
 )
 from dpsu.cli.places import Places
-from dpsu.cli.results import people_warned, printed_lines
+from dpsu.cli.results import printed_lines, warnings_after_output
 from dpsu.cli.sources import source_options
 from dpsu.cli.streams import printed, shown, to_stderr
 from dpsu.ledger.spending import Spending
@@ -58,7 +58,7 @@ def new_command(folder: str, periods: int, **options: Any) -> None:
     """
     typed = planned(options, quiet=True)
     made = {name: typed[name] for name in ("epsilon", "delta", "user", "item", "counts")}
-    with people_warned():
+    with warnings_after_output():
         series = dpsu.Series.create(
             folder, periods=periods, mechanism=typed["mechanism"] or dpsu.Sieve(), **made
         )

@@ -106,7 +106,7 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         digits = scale + max(each.precision - each.scale for each in (one, other))
         # Arrow has no larger decimals: if what is released does not fit, it is released as text.
         return _decimal(min(digits, MOST_DIGITS_OF_ALL), scale)
-    # Decimals have room for signed and for unsigned integers.
+    # Decimals have room for both signed and unsigned integers.
     return _decimal(DIGITS_OF_64_BITS, 0) if pa.types.is_integer(one) else pa.large_binary()
 
 

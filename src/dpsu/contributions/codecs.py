@@ -1,10 +1,10 @@
 r"""Keys of several columns, and of other types than text and integers, as ids and back.
 
-Inside, an id is text or an integer. A single column of text or integers is its own ids, with the
-digits of unsigned integers of 64 bits. Any other key is text: each cell by its kind (see `cells`),
-and the cells of several columns joined by tabs, with a backslash inside of a cell as ``\0`` and a
-tab as ``\1``. How many columns there are and of which kinds is public, and never follows from a
-cell. So two keys are the same id exactly if all of their cells are equal, as
+Internally, an id is text or an integer. The cells of a single column of text or integers are the
+ids themselves; of unsigned 64-bit integers, their digits are. Any other key is text: each cell by
+its kind (see `cells`), and the cells of several columns joined by tabs, with a backslash inside of
+a cell as ``\0`` and a tab as ``\1``. The number of columns and their kinds are public, and never
+follow from a cell. So two keys are the same id exactly if all of their cells are equal, as
 `docs/proofs/orders.md` proves.
 """
 
@@ -353,7 +353,7 @@ def _released_as(column: Column, type_: pa.DataType) -> pa.DataType:
 def _with_types(
     column: Column, known: tuple[pa.DataType, ...], types: tuple[pa.DataType, ...], fix: str
 ) -> tuple[Column, tuple[pa.DataType, ...]]:
-    """A column with all types that parts of the data have, each once; of one kind, or refused."""
+    """A column with all types of its parts, each once; refuses types of different kinds."""
     kinds = {kind_of(type_) for type_ in (*known, *types)} - {NOTHING}
     if len(kinds) > 1:
         both = " in one file and ".join(sorted(map(str, kinds)))

@@ -44,8 +44,8 @@ def lose_nothing(reason: str) -> None:
 # Python converts larger integers to text slowly, and very large ones not at all.
 MOST_BITS = 4096
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
-# Below such a power of 2, floats of so many bits have every integer; there and above, the integers
-# from which a float may have come are several.
+# Floats of 16, 32 and 64 bits represent every integer below 2 to this power exactly. From there on,
+# one float may stand for several integers.
 EXACT_BITS = {16: 11, 32: 24, 64: 53}
 # An integer has one spelling: "007", "+7" and "-0" are texts.
 DECIMAL = r"^(0|-?[1-9][0-9]{0,18})$"
@@ -146,10 +146,11 @@ class Column:
         return self._parsed(ids, lose) if id_type == INTEGERS else ids
 
     def as_declared(self, cells: pa.Array, type_: pa.DataType, lose: Lose) -> pa.Array:
-        """Numbers of a part of the data, as far as the type that all parts declare has them.
+        """Numbers of one part of the data, read as the type that all parts declare.
 
-        Libraries make floats of the integers of a part that lacks a cell, and unsigned integers of
-        those of a part with a large one. What is lost then depends on each cell alone.
+        If a cell is missing in a part, libraries turn its integers into floats; if one is large,
+        into unsigned integers. Numbers that the declared type cannot hold exactly are dropped, each
+        by its own cell alone.
         """
         floats, found = pa.types.is_floating(type_), cells.type
         if pa.types.is_floating(found) and pa.types.is_integer(type_):
@@ -229,7 +230,7 @@ class Column:
         return pa.nulls(len(cells), pa.int64())
 
     def _whole(self, values: pa.Array, lose: Lose) -> pa.Array:
-        """Convert floats that no rounding made to integers; NaN stands for a missing value."""
+        """Convert floats to integers if they are exact; NaN stands for a missing value."""
         bound = 2.0 ** EXACT_BITS[values.type.bit_width]
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         with np.errstate(invalid="ignore"):
@@ -277,15 +278,15 @@ class Column:
     @property
     def _not_whole(self) -> str:
         return (
-            f"some floats in {self} are not whole numbers, or so large that floats round integers "
-            "(from 2^53 on, in 32 bits from 2^24 on)"
+            f"some floats in {self} are not whole numbers, or too large to be exact integers "
+            "(2^53 or more; 2^24 or more for 32-bit floats)"
         )
 
     @property
     def _beyond(self) -> str:
         return (
-            f"some integers in {self} are beyond signed ones of 64 bits ({self.fix(TEXT_TYPE)} "
-            "keeps them)"
+            f"some integers in {self} do not fit into signed 64-bit integers "
+            f"({self.fix(TEXT_TYPE)} keeps them)"
         )
 
     @property
@@ -325,11 +326,14 @@ class Column:
             hint = (
                 "two floats that look equal may differ in their last bits; round them to integers "
                 f"or decimals, or say {self.fix(INTEGER_TYPE)} to keep whole numbers below 2^53 "
-                "(pandas makes floats of integers if a cell is missing, and rounds larger ones: "
-                f'pandas.read_csv(..., dtype={{{self.name!r}: "Int64"}}) reads integers, '
-                '"UInt64" unsigned ones, and convert_dtypes() comes too late)'
+                "(if a cell is missing, pandas turns integers into floats and rounds larger ones: "
+                f'read integers with pandas.read_csv(..., dtype={{{self.name!r}: "Int64"}}), or '
+                '"UInt64" if they are unsigned; convert_dtypes() comes too late)'
             )
-        return f"column {self} has type {type_name(type_)}, which users and items have not: {hint}"
+        return (
+            f"column {self} has type {type_name(type_)}, which is not supported for users or "
+            f"items: {hint}"
+        )
 
 
 def spelled(numbers: pa.Array) -> pa.Array:

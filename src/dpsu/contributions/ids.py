@@ -1,7 +1,7 @@
 """Ids of users and items: when two of them are the same, and which bytes are hashed.
 
-Text is NFC-normalized UTF-8, integers are signed and have 64 bits. A column of unsigned integers of
-64 bits is text, their decimal digits. Hashes are made of the raw bytes of an id (an integer's
+Text is NFC-normalized UTF-8; integers are signed 64-bit integers. A column of unsigned 64-bit
+integers becomes text, their decimal digits. Hashes are made of the raw bytes of an id (an integer's
 decimal digits), never of its code: codes of others change when a user leaves.
 """
 
@@ -127,7 +127,7 @@ def type_name(type_: pa.DataType) -> str:
 
 
 def is_unsigned(type_: pa.DataType) -> bool:
-    """Whether these are integers that do not all fit into signed ones of 64 bits."""
+    """Whether these are unsigned 64-bit integers, which signed ones cannot all hold."""
     value = type_.value_type if pa.types.is_dictionary(type_) else type_
     return bool(pa.types.is_uint64(value))
 

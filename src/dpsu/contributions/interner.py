@@ -2,8 +2,8 @@
 
 Texts are entered as they were read, and made canonical at the end, each distinct one once. Other
 cells are made canonical first, chunk by chunk: in dictionaries, each distinct one of a chunk once.
-Unsigned integers of 64 bits are entered as signed ones where they fit, which are the same ids, and
-in a table of their own from 2^63 on.
+Unsigned integers below 2^63 are entered as signed ones, which are the same ids; larger ones have a
+table of their own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Interner:
         self._lock = threading.Lock()
         self._id_type = NOTHING
         self._table: IntegerIds | TextIds | None = None
-        # Of integers from 2^63 on, where a part of the data may have them: rows have -2 - code.
+        # Integers from 2^63 on, if a part of the data may have them. Their rows hold -2 - code.
         self._large: IntegerIds | None = None
         # A declared type holds even if there are no rows: the type of a release is public.
         self._fix_id_type(column.id_type(pa.null()))
@@ -132,7 +132,7 @@ class Interner:
         with self._lock:
             self._large = large = self._large or IntegerIds()
         is_large = values >= np.uint64(2**63)
-        # As signed integers, those of the second table are negative ones.
+        # The 64 bits of those of the second table are entered as negative integers.
         for table, own in ((small, ~is_large), (large, is_large)):
             found = np.empty(np.count_nonzero(own), np.int32)
             table.intern(integers(values[own].view(np.int64)), found)
@@ -200,7 +200,7 @@ class Numbered:
         self.ids = ids
         self._table, self._moved = table, moved
         self._reasons, self._lose = reasons, lose
-        # Those of integers from 2^63 on, and how many ids come before them.
+        # The table of integers from 2^63 on, and the number of ids before them.
         self._large = large
 
     def renumber(self, codes: NDArray[np.int32]) -> bool:

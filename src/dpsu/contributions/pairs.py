@@ -91,7 +91,7 @@ class Block:
 
     def complete_rows(self) -> Block:
         """Only the rows that have a user, an item and, if there are any, positive repeats."""
-        # Codes below -1 are those of unsigned integers (see `Interner`).
+        # Codes below -1 stand for unsigned integers (see `Interner`).
         wanted = (self.users != -1) & (self.items != -1)
         if self.repeats is not None:
             wanted &= self.repeats > 0

@@ -255,15 +255,15 @@ def _other(name: object) -> str:
 
 
 def collation_error(name: str, fix: str) -> DataError:
-    """The error for a column in which equal texts may differ in their bytes, as "Ann" and "ann"."""
+    """The error for a column in which different texts, such as "Ann" and "ann", may be equal."""
     return DataError(
-        f"column {name!r} has a collation by which different texts are equal, so that one person "
-        f"may be several here: dpsu compares bytes. Choose one spelling: {fix}"
+        f"column {name!r} has a collation under which different texts are equal; dpsu compares "
+        f"bytes, so one user or item could become several. Convert it to one spelling: {fix}"
     )
 
 
 def sql_of_one_spelling(name: str, *functions: str) -> str:
-    """What to select in DuckDB and PostgreSQL instead of a column with a collation."""
+    """An expression for DuckDB and PostgreSQL that replaces a column with a collation."""
     cell = f'cast("{name}" as text)'
     for function in functions:
         cell = f"{function}({cell})"

@@ -103,8 +103,8 @@ def _parse_csv(
     broken = f"{what} could not be parsed as rows of cells"
     table, letters = without_values(lambda: parsed(block), broken), False
     if table is None:
-        # Some row has too few or too many cells. Arrow hands it over as text and, if it is no
-        # UTF-8, prints an error that quotes it. So each byte becomes a letter, and a byte again.
+        # Some row has too few or too many cells. Arrow passes it to the handler as text, and prints
+        # an error that quotes it if it is not UTF-8. So each byte is one character meanwhile.
         letters = not _is_utf8(block)
         rows = block.decode("latin-1").encode() if letters else block
         table = without_values(lambda: parsed(rows, skip), broken)
@@ -116,7 +116,7 @@ def _parse_csv(
 def _cells(
     block: bytes, header: list[str], names: list[str], delimiter: str, skip: Any = None
 ) -> pa.Table:
-    """The wanted cells as bytes, because one that is not UTF-8 must not stop the run."""
+    """The wanted cells as bytes, because a cell that is not UTF-8 must not stop the run."""
     return pa.csv.read_csv(
         pa.BufferReader(block),
         pa.csv.ReadOptions(column_names=header, use_threads=False, block_size=len(block) + 1),
@@ -138,7 +138,7 @@ def _as_text(cells: pa.ChunkedArray, letters: bool) -> pa.ChunkedArray:
 
 
 def _bytes_of(cells: pa.Array) -> pa.Array:
-    """Cells of which each letter, in UTF-8, stands for one byte."""
+    """Turn cells back into bytes; each of their characters stands for one byte."""
     text, offsets = text_buffers(cells.cast(pa.large_binary()))
     text = text[: offsets[-1]]
     letters = np.concatenate([[0], np.cumsum((text & 0xC0) != 0x80)])
@@ -156,14 +156,14 @@ def _is_utf8(block: bytes) -> bool:
 
 
 def _whole_rows(read: ReadBytes, ends: _Lines, longest: int, lose: Lose) -> Iterator[bytes]:
-    """Blocks of whole rows; a row is left out if it is longer than `longest`, without its end.
+    """Blocks of whole rows, without rows that are longer than `longest` (not counting line breaks).
 
-    Its own length decides: where it begins in a block follows from the rows of others. Text in
-    quotes is never parsed as rows, even if it is very long or the quotes never close: otherwise the
-    user who wrote that cell could write rows of other users.
+    The length of the row itself decides, not where it begins in a block, which depends on the rows
+    of others. Text in quotes is never parsed as rows, even if it is very long or the quotes never
+    close: otherwise the user who wrote that cell could write rows of other users.
     """
-    # A row that has not ended yet: its bytes as long as they are not too many, how many it has, and
-    # how many up to the last that is no line break.
+    # The row that has not ended yet: its bytes, unless they are too many; its number of bytes; and
+    # that number without the line breaks at its end.
     rest, size, length = b"", 0, 0
     while chunk := read(BLOCK):
         first, last = ends.of(chunk)

@@ -46,8 +46,8 @@ def expand(
 ) -> list[Path]:
     """The files that names, globs and folders stand for; raises an error if there is none.
 
-    Each file is there once, whatever names and links lead to it. Hidden files in folders, such as
-    copies that editors keep, are left out and noted.
+    Each file is listed once, even if several names or links lead to it. Hidden files in folders,
+    such as backups of editors, are left out and passed to `note_hidden`.
     """
     if [str(source) for source in sources].count(STDIN) > 1:
         raise ParameterError("standard input was given twice; it can be read once")
@@ -89,10 +89,10 @@ def _is_hidden(part: str) -> bool:
 
 
 def warn_of_hidden(hidden: list[Path]) -> None:
-    """Say which files of a folder are not read."""
+    """Warn that hidden files in folders are not read."""
     names = ", ".join(repr(str(path)) for path in hidden[:3])
     more = ", ..." if len(hidden) > 3 else ""
-    warn(f"hidden files in folders are not read: {names}{more}; name a file to have it read")
+    warn(f"hidden files in folders are not read: {names}{more}; to read one, give its name")
 
 
 def _is(question: Callable[[], bool]) -> bool:

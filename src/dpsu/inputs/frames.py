@@ -22,8 +22,8 @@ else:
 
 # Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
 HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
-# By each collation of DuckDB, the two texts of at least one of these pairs are equal, and this
-# function makes one spelling of them.
+# Under each collation of DuckDB, the two texts of at least one of these pairs are equal; the function
+# gives them one spelling.
 ALIKE = (("a", "A", "lower"), ("a", "á", "strip_accents"), ("e\u0301", "\u00e9", "nfc_normalize"))
 
 
@@ -106,9 +106,9 @@ def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
 
 
 def refuse_what_arrow_hides(relation: Any, names: Sequence[str]) -> None:
-    """Refuse types of DuckDB that come as others, in which two different cells may be one.
+    """Refuse types of DuckDB that arrive as others, so that two different cells may become one.
 
-    A collation is seen by what is equal to a text of its type; no row is read.
+    A collation shows in which texts are equal under it; no row is read.
     """
     for name, type_ in zip(relation.columns, relation.types, strict=True):
         leaves = list(_leaves(_quoted(name), type_)) if name in names else []

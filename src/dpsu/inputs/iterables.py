@@ -30,8 +30,8 @@ Collections = (list, set, frozenset)
 NO_PAIR = "some elements are not pairs of a user and an item"
 NO_COLLECTION = "some users have no list or set of items"
 USERS_TWICE = (
-    f"user={ONE_PER_ENTRY!r} is for tables and lists that name no users, and these data name them; "
-    "drop it (tuples are always a user and an item: if each is the items of one person, make lists "
+    f"user={ONE_PER_ENTRY!r} is for tables and lists without users, and these data have users; "
+    "drop it (a tuple is always a user and an item: if each is the items of one person, make lists "
     "of them)"
 )
 TABLE = "give a table: a DataFrame with one row for each user and item"
@@ -92,7 +92,7 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
 
 
 def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
-    """Read (user, item) pairs, or one user per element if that was said."""
+    """Read (user, item) pairs, or the items of one user per element if that was declared."""
     if isinstance(data, ItemsView):
         raise ParameterError("data are the items of a mapping; give the mapping itself")
     elements, lose = list(data), keyed.tally.lose
@@ -128,10 +128,10 @@ def _fits(element: Any, listed: bool) -> bool:
 
 
 def check_shape(data: Any, keyed: Keyed) -> None:
-    """Refuse data of which no element has the shape that was declared: no row is among them.
+    """Refuse data in which no element has the declared shape.
 
-    A single one that has it makes the others rows that are left out: one person's element must not
-    end the run.
+    If one element has it, the others are dropped as rows: one person's element must not end the
+    run.
     """
     listed = one_per_entry(keyed.users)
     if listed and isinstance(data, Mapping):
@@ -145,7 +145,7 @@ def check_shape(data: Any, keyed: Keyed) -> None:
                 f"data maps users to {type(next(iter(held))).__name__}; each user needs a list or "
                 "set of items"
             )
-    # Iterators can be read only once: those are looked at when they are read.
+    # Iterators can be read only once, so their shape is checked when they are read.
     if not isinstance(data, (list, tuple)) or not data:
         return
     if any(_fits(element, listed) for element in data):
@@ -184,7 +184,7 @@ def _refuse_rows(keyed: Keyed) -> None:
     if not said:
         raise ParameterError(
             f"data is a list of lists or sets without ids of users; {rows}. If each "
-            f"is the items of one person, and no person has two, say user={ONE_PER_ENTRY!r}"
+            f"holds the items of one person, and no person has two, say user={ONE_PER_ENTRY!r}"
         )
 
 
@@ -265,8 +265,8 @@ def _untyped(columns: Sequence[Column], cells: Sequence[Any], lose: Lose) -> lis
 def is_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> bool:
     """Whether a mapping leads from names to columns, and not from users to their items.
 
-    What was typed decides, and no key: keys may be ids of users, and one person's id must not
-    decide how the others' rows are read.
+    The typed names decide, not the keys: keys may be ids of users, and the id of one person must
+    not decide how the rows of others are read.
     """
     if any(isinstance(column.name, DefaultName) for column in columns):
         return False
@@ -274,8 +274,8 @@ def is_table(data: Mapping[Any, Any], columns: Sequence[Column]) -> bool:
         if column.name not in data:
             raise MissingColumnError(
                 f"there is no column {column} in data, a mapping that is read as a table because "
-                "users and items were named; if it maps users to items, drop the names (not other "
-                "options, as in dpsu.Users(ids_per_person=2)), or else ",
+                "its columns were named; if it maps users to items, drop the names (not other "
+                "options, as in dpsu.Users(ids_per_person=2)), otherwise ",
                 column.option,
             )
     return True

@@ -227,7 +227,7 @@ def _texts(what: str, columns: list[tuple[str, pa.Array]]) -> pa.Array:
 def _array(name: str, items: Iterable[Any]) -> pa.Array:
     listed = list(items)
     if all(is_integral(type(item)) for item in listed):
-        # Arrow would refuse those that are beyond 64 bits.
+        # Arrow would refuse integers of more than 64 bits.
         listed = [str(int(item)) for item in listed]
     return without_values(
         lambda: pa.array(listed),

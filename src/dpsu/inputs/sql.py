@@ -41,7 +41,7 @@ LOST = (
     "the server went away while the query ran: it was stopped, or the connection was lost. Nothing "
     "is wrong with the query; release again when the server is back"
 )
-# Whether texts of a column are equal in PostgreSQL only if their bytes are; no row is read.
+# Whether PostgreSQL takes texts of a column as equal only if their bytes are; no row is read.
 COLLATION = (
     "coalesce((SELECT collisdeterministic FROM pg_collation WHERE oid = "
     "pg_collation_for((SELECT {name} FROM {rows} LIMIT 0)::text)::regcollation), true)"
@@ -281,7 +281,7 @@ def _open_postgres(
 
 
 def _is_citext(type_: Any) -> bool:
-    """Whether this is the type of PostgreSQL that has no collation and knows no capital letters."""
+    """Whether this is PostgreSQL's citext, which ignores case without a collation."""
     return getattr(getattr(type_, "value_type", type_), "type_name", None) == "citext"
 
 

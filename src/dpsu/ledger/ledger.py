@@ -247,7 +247,7 @@ class Ledger:
             number = _append(connection, book, content_of(CHARGE, dataset, **facts))
             units = book.account(dataset).units
             if len(units) > 1 and facts["unit"] is not None:
-                # Where warnings are errors, nothing is charged.
+                # Before the commit: if warnings are errors, nothing is charged.
                 warn(f"{dataset!r} has {units_text(units)}")
             return number
 

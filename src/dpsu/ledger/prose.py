@@ -38,8 +38,8 @@ ACCOUNT_PROMISES = (
     "file was never lost or replaced by an older copy",
     "neither the budget nor epsilon, delta and mechanism of a release were chosen by what earlier "
     "releases showed",
-    "a person is at most one unit of each release, with all rows: no more ids, by its columns of "
-    "users, than its ids per person; a total holds for no others",
+    "each person is at most one unit of each release: no more ids in its user columns than its "
+    "ids per person; the total holds for no other people",
     "what other software was charged is all of its price for adding or removing one user of these "
     "ids, and was charged before it read anything",
 )
@@ -174,15 +174,15 @@ def _sums_only(account: Account) -> list[str]:
 
 
 def units_text(units: Sequence[Users]) -> str:
-    """Whom releases protect, and what a total means, where that is not the same for all."""
+    """Which units releases protect, and what a total means if these differ."""
     inorder = sorted(units, key=lambda unit: (unit.name, unit.ids_per_person))
     listed = "; ".join(f"{_ids(each)} by {each.name!r}" for each in inorder)
     if len({unit.name for unit in units}) == 1:
         means = f"people with at most {_ids(inorder[0])}; others lose more"
     else:
-        means = "people who are at most one of these in each release; others lose more"
+        means = "people who are at most one unit of each release; others lose more"
     return (
-        f"releases that protect different units ({listed}): the total is for {means} "
+        f"releases that protect different units ({listed}): the total holds only for {means} "
         "(`dpsu proofs ledger`)"
     )
 

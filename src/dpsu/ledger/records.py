@@ -74,7 +74,7 @@ class RecordedRelease:
         The plan as JSON, and its hash; None where it was to be chosen from the data, and where
         other software spent it.
     unit : Users or None
-        Whom it protects: the columns of users, and how many ids of a person; None where other
+        The unit it protects: the user columns, and the number of ids per person; None if other
         software spent it.
     reason : str or None
         What kind of error made it void.
@@ -145,7 +145,7 @@ class Account:
 
     @property
     def units(self) -> tuple[Users, ...]:
-        """Whom the releases that count protect: if there are several, the total is for few."""
+        """The units that the charged releases protect; void ones do not count."""
         units = (each.unit for each in self.releases if each.state != VOID)
         return tuple(dict.fromkeys(unit for unit in units if unit is not None))
 
@@ -192,7 +192,7 @@ def content_of(kind: str, dataset: str, **facts: Any) -> str:
 def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dict[str, Any]:
     """What the entry of a charge says besides its dataset and time.
 
-    With a `choice` the plan is not the one that will run, and has its users only.
+    With a `choice`, another plan will run, and only the users of this one are recorded.
     """
     final = plan if choice is None else None
     return {
@@ -208,12 +208,12 @@ def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dic
 
 
 def unit_of(user: Users) -> dict[str, Any]:
-    """Names in no order: a combination of cells is the same person in any."""
+    """A unit as entries have it; names are sorted, because their order changes no person."""
     return {"columns": sorted(user.names), "ids_per_person": user.ids_per_person}
 
 
 def _unit(facts: dict[str, Any], mechanism: str) -> Users | None:
-    """Whom a release protects; of other software only the caller knows it."""
+    """The unit that a release protects; None for other software, where only the caller knows it."""
     values = facts["unit"]
     if values is None and mechanism.startswith(ELSEWHERE):
         return None

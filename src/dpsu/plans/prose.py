@@ -51,7 +51,7 @@ def guarantee(plan: Plan) -> str:
 
 
 def weakness(plan: Plan) -> str:
-    """Why the guarantee means little, by the number of users that the plan names; or nothing."""
+    """Why the guarantee is weak for the number of users that the plan names; empty if it is not."""
     known = plan.expected_users if plan.hints is None else plan.hints.expected_users
     if isinstance(plan.mechanism, Auto):
         known = plan.mechanism.users
@@ -59,7 +59,7 @@ def weakness(plan: Plan) -> str:
 
 
 def warn_of_weakness(plan: Plan, planned: Plan | None = None) -> None:
-    """Warn of a weak guarantee, if it was not already warned of for the plan that led to this."""
+    """Warn of a weak guarantee, unless `planned`, from which this plan was made, was weak too."""
     text = weakness(plan)
     if text and (planned is None or not weakness(planned)):
         warn(text)

@@ -12,7 +12,7 @@ SMALLEST_EPSILON = 1e-4
 SMALLEST_DELTA = 1e-100
 LARGEST_DELTA = 0.5
 LARGEST_IDS = 1000
-# A guarantee beyond these means little, and so does a delta above 1 / (10 x users).
+# A guarantee with more is weak, and so is one with a delta above 1 / (10 x users).
 LARGEST_USUAL_EPSILON = 10.0
 LARGEST_USUAL_DELTA = 1e-4
 
@@ -54,21 +54,21 @@ class Privacy:
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def weakness(self, users: int | None = None) -> str:
-        """Why this guarantee means little, in a sentence; empty if it does not.
+        """Say why this guarantee is weak; empty if it is not.
 
-        `users` is a public number of users, or one that was paid for: what is said shows it.
+        `users` must be public, or an estimate that was paid for, because the text reveals it.
         """
         most = min(LARGEST_USUAL_DELTA, math.inf if not users else 1.0 / (10.0 * users))
         reasons = []
         if self.delta > most * (1.0 + 1e-9):
             reasons.append(
-                f"delta is {self.delta:g}; for each user, with that probability, the guarantee may "
-                f"fail: usual is below 1 / (10 x users), such as {min(1e-6, most / 10.0):.0e}"
+                f"delta is {self.delta:g}, the probability with which it may fail for each user: "
+                f"choose one below 1 / (10 x users), such as {min(1e-6, most / 10.0):.0e}"
             )
         if self.epsilon > LARGEST_USUAL_EPSILON:
             reasons.append(
-                f"epsilon is {self.epsilon:g}; one person may make a result e^{self.epsilon:g} "
-                f"times as likely: usual is about 1, and at most {LARGEST_USUAL_EPSILON:g}"
+                f"epsilon is {self.epsilon:g}, so one person can make a result e^{self.epsilon:g} "
+                f"times as likely: choose about 1, and at most {LARGEST_USUAL_EPSILON:g}"
             )
         return f"weak guarantee: {'; '.join(reasons)}" if reasons else ""
 
@@ -78,8 +78,8 @@ class Privacy:
 
 
 def rest_of(whole: float, *parts: float) -> float:
-    """What parts of epsilon or delta leave of the whole, rounded down: the exact sum is no more."""
+    """The whole minus its parts, rounded down: rest and parts add up to at most the whole."""
     terms = [whole, *(-part for part in parts)]
     rest = math.fsum(terms)
-    # An exact sum is rounded once, so that its sign is right.
+    # fsum rounds the exact sum once, so its sign is right.
     return math.nextafter(rest, -math.inf) if math.fsum([*terms, -rest]) < 0.0 else rest

@@ -21,7 +21,7 @@ Piece = tuple[pa.Array, pa.Array]
 # Large enough that the overhead of a piece is small, small enough to stay in the cache.
 BYTES_AT_ONCE = 1 << 22
 NO_TEXT = "some rows have no text"
-FAILED = "the tokenizer fails on some texts, or returns no list of texts for them"
+FAILED = "the tokenizer fails on some texts, or does not return a list of texts for them"
 TOO_LONG = f"some tokens have more than {LONGEST_ITEM:,} bytes"
 
 

@@ -49,9 +49,9 @@ from dpsu.text.unicode_properties import tables
 
 TEXTS_AT_ONCE = 256
 TRIED = "Some words."
-# One lock for all that is tokenized by functions: tasks of Dask share a process and a function, and
-# each makes a tokenizer of it. A forked process has a lock of its own, as one that came along may
-# be held for ever.
+# One lock for all tokenizers that are functions: tasks of Dask share a process and a function, and
+# each makes a tokenizer of it. A forked process needs a lock of its own, because an inherited one
+# may be held forever.
 _turns: dict[int, AbstractContextManager[bool]] = {}
 
 
@@ -59,8 +59,8 @@ _turns: dict[int, AbstractContextManager[bool]] = {}
 class Segments:
     """Tokens as ranges of bytes of `data`; those of row r end before ``row_stops[r]``.
 
-    A token that was too long has the length -1; `too_long` says how many there are, and `failed`
-    of how many texts the tokenizer made no list of texts.
+    A token that was too long has the length -1; `too_long` is the number of such tokens, and
+    `failed` the number of texts on which the tokenizer failed.
     """
 
     data: NDArray[np.uint8]
@@ -149,9 +149,9 @@ def _collected(split: SplitMany, texts: pa.Array) -> Segments:
 
 
 def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, list[int]]]:
-    """Tokens of all texts, and how many each has; none for a text on which the tokenizer fails.
+    """Tokens of all texts, and how many each text has; none if the tokenizer fails on it.
 
-    One person's text must not end the run, nor cost the others theirs.
+    One person's text must neither end the run nor cost other texts their tokens.
     """
     try:
         found = [_tokens(tokens) for tokens in split(texts)]
@@ -159,7 +159,7 @@ def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, l
         yield flat, [len(tokens) for tokens in found]
         return
     except BaseException as error:
-        # A library in Rust that panics raises no `Exception`.
+        # A panic in a Rust library is no `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         short = is_memory_error(error)
@@ -209,7 +209,7 @@ def content_of(path: str) -> TokenizerFile:
 def _from_file(file: TokenizerFile) -> SplitMany:
     """A tokenizer of the `tokenizers` library; special tokens are not added.
 
-    What may make the tokens of a text depend on chance, or on other texts, is switched off.
+    Options that make the tokens of a text depend on chance, or on other texts, are switched off.
     """
     tokenizers = load("tokenizers")
     loaded: Any = None
@@ -220,7 +220,7 @@ def _from_file(file: TokenizerFile) -> SplitMany:
         raise ParameterError(f"{file.name!r} is not a tokenizer file: {error}") from None
     loaded.no_truncation()
     loaded.no_padding()
-    # Models of other kinds than BPE have none.
+    # Only BPE models have dropout.
     if getattr(loaded.model, "dropout", None) is not None:
         loaded.model.dropout = None
     return lambda some: [

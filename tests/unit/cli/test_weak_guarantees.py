@@ -1,4 +1,4 @@
-"""A guarantee that means little is warned of: once, at every door, and by public numbers alone."""
+"""Every door warns of a weak guarantee once, by public numbers alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from_pandas: Any = dask.dataframe.from_pandas
 WEAK: dict[str, Any] = {"epsilon": 1, "delta": 0.01}
 SHELL = ["--epsilon", "1", "--delta", "0.01"]
 SENTENCE = (
-    "weak guarantee: delta is 0.01; for each user, with that probability, the guarantee may fail: usual is below "
+    "weak guarantee: delta is 0.01, the probability with which it may fail for each user: choose one below "
     "1 / (10 x users), such as 1e-06"
 )
 FRAME = pd.DataFrame({"user": [n % 200 for n in range(400)], "item": ["bread"] * 400})
@@ -34,7 +34,7 @@ TEXTS = FRAME.rename(columns={"item": "text"})
 
 
 def warned(call: Callable[[], Any]) -> list[str]:
-    """What is said of the guarantee."""
+    """The warnings about the guarantee."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
@@ -91,7 +91,7 @@ def test_the_shell_warns_once(run: Run, tmp_path: Path) -> None:
 
 def test_reports_say_it() -> None:
     result = unwarned(lambda: dpsu.release(FRAME, epsilon=20, delta=1e-6))
-    sentence = "Weak guarantee: epsilon is 20; one person may make a result e^20 times as likely"
+    sentence = "Weak guarantee: epsilon is 20, so one person can make a result e^20 times as likely"
     for text in (result.report(), result.report_json(), str(result.plan), result._repr_html_()):
         assert sentence in text
     seeded = unwarned(lambda: dpsu.plan(**WEAK, insecure_seed=1))
@@ -127,7 +127,7 @@ def test_a_number_of_users_counts_if_it_was_paid_for_and_not_if_it_was_read() ->
 
 
 def unwarned_rows(frame: Any, **options: Any) -> None:
-    """A release of lists, in which no column can be mistaken for one of people."""
+    """A release of lists, each of another user."""
     dpsu.release([[item] for item in frame.item], user="one per entry", **options)
 
 

@@ -366,7 +366,7 @@ def test_a_file_is_read_once_by_whatever_names(tmp_path: Path) -> None:
         tmp_path / "link.csv",
         tmp_path / "hard.csv",
     ]
-    with pytest.warns(dpsu.DataWarning, match="not read: .*hidden.csv', .*a-checkpoint.csv'; name"):
+    with pytest.warns(dpsu.DataWarning, match=r"hidden.csv', '.*a-checkpoint.csv'; to read one"):
         assert files.expand(given, note_hidden=files.warn_of_hidden) == [
             folder / "a.csv", folder / "b.csv"
         ]  # fmt: skip

@@ -90,7 +90,7 @@ def test_rows_are_released_and_the_report_says_whom_it_protects(
 
 def test_data_that_name_their_users_are_refused() -> None:
     for data in ({"ann": ["a"]}, [("ann", "a")], {("ann", "a")}, iter([("ann", "a")])):
-        with pytest.raises(dpsu.ParameterError, match="these data name them"):
+        with pytest.raises(dpsu.ParameterError, match="these data have users"):
             dpsu.release(data, epsilon=1, delta=1e-6, user="one per entry")
 
 

@@ -42,9 +42,7 @@ def test_a_large_delta_is_a_warning_in_the_first_line() -> None:
     made = flat.forecast(epsilon=1, delta=1e-3, mechanisms=[], **many)
     assert not made.hopeless
     (told,) = [finding for finding in made.findings if finding.warns]
-    assert told.text.startswith(
-        "weak guarantee: delta is 0.001; for each user, with that probability"
-    )
+    assert told.text.startswith("weak guarantee: delta is 0.001, the probability with which")
     assert str(made).startswith("WARNING: weak guarantee")
     assert "WARNING" in made._repr_html_()
     assert not hopeless(epsilon=1, delta=1e-4, **many)

@@ -105,7 +105,7 @@ class Reader:
                 yield _typed(batch, schema)
 
     def _read(self, part: Any, lose: Lose) -> pa.Table:
-        """The columns of a partition; in those that are declared to be numbers, numbers alone."""
+        """The columns of a partition, with numbers read as the types that the frame declares."""
         types, columns = self.declared.schema.types, to_read(self.columns)
         wanted = [
             replace(column, declared=INTEGER_TYPE)
@@ -183,9 +183,9 @@ def _texts(cells: pa.Array) -> pa.Array:
 
 
 def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same ids; a partition without any cell has no type of its own.
+    """The same ids, with the declared types; a partition without any cell has none of its own.
 
-    Integers are their digits where unsigned ones are declared.
+    Integers become their digits if unsigned ones are declared.
     """
     if any(
         not here.equals(there) and cells.null_count < len(cells) and not pa.types.is_integer(here)

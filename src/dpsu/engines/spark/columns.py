@@ -127,7 +127,7 @@ def arrow_type(type_: Any) -> pa.DataType:
 
 
 def refuse_collations(columns: Sequence[Column], fields: Iterable[Any]) -> None:
-    """Refuse columns in which equal texts may differ in their bytes."""
+    """Refuse columns in which texts with different bytes may be equal."""
     names = {column.name for column in columns}
     for name, type_ in ((field.name, field.dataType) for field in fields):
         if name in names and _has_collation(type_):

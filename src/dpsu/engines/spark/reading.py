@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READ = ("parquet", "csv", "tsv", TABLE)
-# Rows with more cells end the run. Spark's own limit of 20,480 is a row of 20 KB.
+# A row with more cells ends the run. Spark's default of 20,480 is reached by a row of 20 KB.
 MOST_CELLS = 1 << 20
 
 
@@ -100,7 +100,7 @@ def _format(sources: Sequence[str]) -> str:
 
 
 def _paths(sources: Sequence[str], kind: str) -> list[str]:
-    """Single files, each once: of a folder, Spark would skip hidden files and read all others."""
+    """Paths of single files, each once; in a folder, Spark would read files of any format."""
     remote = dict.fromkeys(source for source in sources if "://" in source)
     local = [source for source in sources if source not in remote]
     found = [

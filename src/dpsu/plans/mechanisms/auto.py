@@ -224,7 +224,7 @@ PARALLEL_CANDIDATES: tuple[Mechanism, ...] = (ONE_EACH, *CANDIDATES[2:])
 def choose(
     epsilon: float, hints: Hints, *, parallel: bool = False, fast: bool = False
 ) -> Mechanism:
-    """The mechanism for users like these."""
+    """Choose the mechanism for users like these."""
     size = hints.expected_items_per_user
     if size is None:
         return BITS if fast else SIEVES[1][1]

@@ -31,7 +31,7 @@ SCOUTED = 3000
 
 @dataclass(frozen=True, kw_only=True)
 class Sieve(Mechanism):
-    """Many small rounds, each steering the next: mostly ahead with ten items per user or more."""
+    """Many small rounds, each steering the next: usually best for ten items per user or more."""
 
     max_items: int | None = max_items(None, "300 (1000 for n-grams of several tokens)")
     rounds: int = rounds(20)
@@ -46,7 +46,7 @@ class Sieve(Mechanism):
     name: ClassVar[str] = "sieve"
     several_ids: ClassVar[bool] = True
     summary: ClassVar[str] = (
-        "many small rounds, each steering the next; mostly ahead with ten items per user or more; "
+        "many small rounds, each steering the next; usually best for ten items per user or more; "
         "parallel"
     )
 
