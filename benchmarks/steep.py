@@ -113,10 +113,10 @@ def summary(rows: list[dict[str, Any]]) -> str:
         lines.append(f"| {vocabulary:,} | {size} | {' | '.join(cells)} |")
     alike, apart = SPREADS.values()
     return "\n".join([
-        f"Items released by `greedy`, divided by items released by `sieve`, among {PEOPLE:,} made-up "
-        f"people at epsilon {EPSILON:g}, for exponents 1, 1.3 and 1.6 of Zipf's law (the larger, the "
-        f"steeper is popularity). The first number is for sets where {alike}, the second for sets "
-        f"where {apart}:", "", *lines, "",
+        f"Items released by `greedy`, divided by items released by `sieve`, among {PEOPLE:,} "
+        f"made-up people at epsilon {EPSILON:g}, for exponents 1, 1.3 and 1.6 of Zipf's law (the "
+        f"larger, the steeper is popularity). The first number is for sets where {alike}, the "
+        f"second for sets where {apart}:", "", *lines, "",
         f"`greedy` releases up to {most(rows)} as many items as `sieve`, and up to "
         f"{most(row for row in rows if row['items'] >= SIZES[1])} as many if users hold {SIZES[1]} "
         "items or more. In the sets where it releases more, it misses "
@@ -124,8 +124,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
         "the items that one person in a hundred holds; `policy-laplace` misses "
         f"{missed(rows, 'policy-laplace')}, `sieve` {missed(rows, 'sieve')} and `bits` "
         f"{missed(rows, 'bits')}. `auto` releases at least {worst(rows)} of what the best of them "
-        f"releases. Among {MORE_PEOPLE:,} people at epsilon {LARGER_EPSILON:g}, with {SIZES[0]} items "
-        f"each of {VOCABULARIES[0]:,}, the first numbers are "
+        f"releases. Among {MORE_PEOPLE:,} people at epsilon {LARGER_EPSILON:g}, with {SIZES[0]} "
+        f"items each of {VOCABULARIES[0]:,}, the first numbers are "
         f"{', '.join(f'{ahead(row):.2f}' for row in kept(more=True))}. "
         "Made by `python -m benchmarks.steep`; [all "
         "numbers](../figures/yields.md#steep-popularity-and-few-different-items).",

@@ -78,14 +78,41 @@ class Deceives(dict[Any, Any]):
         return [1, 2, 3, *super().values()]
 
 
+class FailingList(list[Any]):
+    """One that is longer than it says, and fails when it is iterated."""
+
+    __iter__ = Explodes.__iter__
+
+
+class FailingText(str):
+    """Text that cannot be encoded."""
+
+    encode: Any = Explodes.__str__
+
+
+class FailingInteger(int):
+    """An integer that says it is another one."""
+
+    def __int__(self) -> int:
+        return 8
+
+
+class Proxy:
+    """An object of which nothing can be asked, as that of a session that is closed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("Zzsecret")
+
+
 OBJECTS: list[Any] = [
     *TEXTS, *NUMBERS, 10**30, "\ud800", None, 1.0, 2.5, float("nan"), 2.0**60, True, b"a", b"\xff", NOON, NOON.date(),
     NOON.time(), decimal.Decimal("1.50"), uuid.UUID(int=5), (1, 2), ("a",), pd.NA, pd.NaT, Path("a"), int, object(),
-    np.int64(3), np.uint64(2**63), np.float64(2.5),
+    np.int64(3), np.uint64(2**63), np.float64(2.5), decimal.Decimal("0E-999999999"), FailingText("a"), FailingInteger(7), Proxy(),
 ]  # fmt: skip
 HELD: list[Any] = [
     ["a", "b"], ["a", None, 3], [], ["a", "a"], {"a"}, frozenset("ab"), {"a": 2, "b": 1}, {"a": None, "b": "x"}, Deceives(a=2, b=1), Explodes(),
     np.array(["a", "b"]), np.array(3), [["a"], "b"], [{"a": 1}], [Explodes(), "a"], [b"\xff", 2**63],
+    FailingList(["a"]),
 ]  # fmt: skip
 
 
@@ -241,6 +268,7 @@ ODD_LINES = [
     b'{"user": NaN, "item": Infinity, "n": 1}', b'{"user": 1e2, "item": 1.0, "n": 2}', b'{"user":1,"item":"a\tb","n":1}',
     b'{"user":1,"item":"a","n":1,"x":{"item":"b"}}', b'{"user":1,"item":"a","n":1,"x":nul}', b' {"user":1,"item":"a","n":1}',
     b'{"user":1,"item":"a","n":1}\r', b'{"user":12345678901234567890123,"item":"\xc3\xa9","n":1}',
+    b'\xef\xbb\xbf{"user":1,"item":"a","n":1}', b'\xff\xfe{"user":1,"item":"a","n":1}',
     b'{"user":1,"item":"a","n":1}{"user":1,"item":"b","n":1}', b'{"user":1,"item":"a","n":1,"x":"\xff"}',
 ]  # fmt: skip
 
@@ -268,11 +296,13 @@ def _files(suffix: str, header: bytes, rows: Rows, rng: Rng | None, folder: Path
     (inside / ".hidden").mkdir(parents=True)
     (inside / "more").mkdir()
     for number, part in enumerate(random_parts(rows, rng)):
-        end, at_end, packed = b"\n", b"\n", False
+        end, at_end, packed, mark = b"\n", b"\n", False, b""
         if rng is not None:
-            end = rng.choice([b"\n", b"\r\n"])
+            end = rng.choice([b"\n", b"\r\n", b"\r"] if header else [b"\n", b"\r\n"])
             at_end, packed = rng.choice([end, b""]), rng.random() < 0.2
-        data = end.join([*([header] if header else []), *part]) + at_end
+            mark = rng.choice([b"", b"", b"\xef\xbb\xbf"])
+        # Without a header, an empty line, so that a row may begin as a file does.
+        data = mark + header + b"\n" + end.join(part) + at_end
         path = inside / (f"{number}.{suffix}" + (".gz" if packed else ""))
         path.write_bytes(gzip.compress(data, 1) if packed else data)
         if rng is not None and rng.random() < 0.3:
@@ -387,6 +417,7 @@ def _objects(rng: Rng) -> Case:
 
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
         cells = [each for part in random_parts(rows, layout) for each in part]
+        lazy = not as_text and layout is not None and layout.random() < 0.3
         columns: dict[str, Any] = {}
         for at, name in enumerate(("user", "item", "n")):
             column = np.empty(len(cells), object)
@@ -394,9 +425,11 @@ def _objects(rng: Rng) -> Case:
                 column[place] = each[at]
             kind: Any = pd.StringDtype("python") if as_text else object
             columns[name] = pd.Series(column, dtype=kind)
-        source = Source(
-            pd.DataFrame(columns), dpsu.Users("user", type_), dpsu.Items("item", repeats="n")
-        )
+        data: Any = pd.DataFrame(columns)
+        if lazy:
+            objects = [pl.Series(name, list(cells), pl.Object) for name, cells in columns.items()]
+            data = pl.DataFrame(objects).lazy()
+        source = Source(data, dpsu.Users("user", type_), dpsu.Items("item", repeats="n"))
         return pairs_of(source, repeats=True)
 
     return Case(row, read)

@@ -381,22 +381,29 @@ def _looked_at(one: Callable[[Any], Any], value: Any) -> Any:
 def _text(value: Any) -> str | _Lost | None:
     if isinstance(value, str):
         try:
-            value.encode()
+            # The method of `str`, as Arrow sees the text: that of a subclass may do anything.
+            str.encode(value)
         except UnicodeEncodeError:
             return NO_ID
         return value
     if _is_missing(value):
         return None
-    if is_integral(type(value)) and int(value).bit_length() <= MOST_BITS:
-        return str(int(value))
+    if is_integral(type(value)) and (number := _number(value)).bit_length() <= MOST_BITS:
+        return str(number)
     spelled = text_of(value)
     return NO_ID if spelled is None else spelled
 
 
 def _integer(value: Any) -> int | _Lost | None:
     if is_integral(type(value)):
-        return int(value) if SMALLEST <= int(value) <= LARGEST else BEYOND
+        number = _number(value)
+        return number if SMALLEST <= number <= LARGEST else BEYOND
     return None if _is_missing(value) else NO_ID
+
+
+def _number(value: Any) -> int:
+    """The integer that Arrow sees, whatever a subclass says that it is."""
+    return int.__int__(value) if isinstance(value, int) else int(value)
 
 
 def _is_missing(value: Any) -> bool:

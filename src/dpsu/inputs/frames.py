@@ -22,8 +22,8 @@ else:
 
 # Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
 HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
-# Under each collation of DuckDB, the two texts of at least one of these pairs are equal; the function
-# gives them one spelling.
+# Under each collation of DuckDB, the two texts of at least one of these pairs are equal; the
+# function gives them one spelling.
 ALIKE = (("a", "A", "lower"), ("a", "á", "strip_accents"), ("e\u0301", "\u00e9", "nfc_normalize"))
 
 
