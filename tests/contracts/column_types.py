@@ -29,7 +29,7 @@ IDS = [uuid.UUID(int=5).bytes, uuid.UUID(int=6).bytes]
 TYPES: dict[str, pa.Array] = {
     "text": pa.array(["x", "y"]),
     "integers": pa.array([1, 2], pa.int16()),
-    "unsigned, 64 bits": pa.array([1, 2**64 - 1], pa.uint64()),
+    "unsigned 64-bit integers": pa.array([1, 2**64 - 1], pa.uint64()),
     "booleans": pa.array([True, False]),
     "dates": pa.array([NOON.date(), datetime.date(2000, 1, 1)]),
     "timestamps": pa.array([NOON, datetime.datetime(2000, 1, 1)], pa.timestamp("us")),
@@ -61,7 +61,7 @@ SQL: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 OWN_SQL: dict[str, dict[str, tuple[str, str]]] = {
     "DuckDB": {
-        "unsigned, 64 bits": ("1::ubigint", f"{2**64 - 1}::ubigint"),
+        "unsigned 64-bit integers": ("1::ubigint", f"{2**64 - 1}::ubigint"),
         "bytes": ("'ab'::blob", "'b'::blob"),
         "lists of text": ("['x']", "['x', 'y']"),
         "structs": ("{'a': 1, 'b': 'x'}", "{'a': 2, 'b': 'y'}"),
@@ -149,7 +149,7 @@ def _on_spark(spark: Any, name: str) -> Any:
     if name in ("UUIDs", "times", "categories, enums"):
         return None
     made = table(name)
-    if name == "unsigned, 64 bits":
+    if name == "unsigned 64-bit integers":
         # As Spark reads them from Parquet.
         made = made.set_column(1, "item", made["item"].cast(pa.decimal128(20, 0)))
     frame = spark.createDataFrame(made)

@@ -244,7 +244,7 @@ def test_floats_need_a_declaration(form: str, tmp_path: Path) -> None:
     }[form]  # fmt: skip
     with pytest.raises(dpsu.DataError, match=r'type="integer"\) \(--user-type integer\)') as told:
         flat.release(data, **SURE)
-    assert """dtype={'user': "Int64"}); convert_dtypes() comes""" in str(told.value)
+    assert """dtype={'user': "Int64"}), or "UInt64" if they""" in str(told.value)
     types = {"user_type": "integer", "item_type": "integer"}
     assert "some rows have no" in check_dropped(data, (7,), **types)
     check_dropped(data, ("7",), user_type="text", item_type="text")
