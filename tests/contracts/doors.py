@@ -342,7 +342,7 @@ def _mapping(rng: Rng) -> Case:
     def row(rng: Rng) -> Any:
         users = [each for each in OBJECTS if each.__hash__ is not None]
         held = [*HELD, *TEXTS] if in_texts else [*HELD, None, "a", 3, b"a"]
-        return rng.choice([*users, *users, "user", "item"]), rng.choice(held)
+        return rng.choice([rng.choice(users), rng.choice(users), "user", "item"]), rng.choice(held)
 
     def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
         user = dpsu.Users("user") if names in ("user", "both") else dpsu.Users()
