@@ -121,10 +121,15 @@ def _leaves(cells: pa.Array) -> list[pa.Array]:
 
 
 def without_views(cells: pa.Array) -> pa.Array:
-    """Text and bytes in a form that Arrow can filter and take."""
-    if pa.types.is_string_view(cells.type):
+    """Text and bytes, also in structs, in a form that Arrow can filter and take."""
+    type_ = cells.type
+    if pa.types.is_struct(type_) and type_.num_fields:
+        fields = [without_views(field) for field in cells.flatten()]
+        named = [type_.field(place).name for place in range(type_.num_fields)]
+        return pa.StructArray.from_arrays(fields, named, mask=cells.is_null())
+    if pa.types.is_string_view(type_):
         return cells.cast(pa.large_string())
-    return cells.cast(pa.large_binary()) if pa.types.is_binary_view(cells.type) else cells
+    return cells.cast(pa.large_binary()) if pa.types.is_binary_view(type_) else cells
 
 
 def ids_of_cells(column: Column, cells: pa.Array, lose: Lose) -> pa.Array:

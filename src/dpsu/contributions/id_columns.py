@@ -174,29 +174,28 @@ class Column:
 
         A list or set among items stands for each of its items: if there are any, all are lists.
         """
-        kinds = set(map(type, values))
+        kinds = _kinds(values)
         if self.option != "item" or not self.alone or not any(map(_is_collection, kinds)):
             return self._untyped(values, kinds, lose)
         held = [_items(value) if _is_collection(type(value)) else [value] for value in values]
         items = [item for each in held for item in each]
         offsets = np.cumsum([0, *map(len, held)], dtype=np.int64)
-        ids = self._untyped(items, set(map(type, items)), lose)
+        ids = self._untyped(items, _kinds(items), lose)
         if pa.types.is_dictionary(ids.type):
             ids = ids.dictionary_decode()
         return pa.LargeListArray.from_arrays(integers(offsets), ids)
 
-    def _untyped(self, values: Sequence[Any], kinds: set[type], lose: Lose) -> pa.Array:
-        present = {k for k in kinds if k is not type(None) and k.__name__ not in MISSING_KINDS}
+    def _untyped(self, values: Sequence[Any], kinds: list[type], lose: Lose) -> pa.Array:
         integral = self.declared == INTEGER_TYPE
-        try:
+        # Whatever an object or its type does when it is looked at must not end the run.
+        with contextlib.suppress(Exception):
+            present = [k for k in kinds if k is not type(None) and k.__name__ not in MISSING_KINDS]
             # For objects of these kinds Arrow gives the same result as the loop below.
-            if all(issubclass(k, str) for k in present - {float}) and not integral:
+            if all(k is float or issubclass(k, str) for k in present) and not integral:
                 return pa.array(values, pa.large_string(), from_pandas=True)
             if all(is_integral(k) for k in present):
                 numbers = pa.array(values, pa.int64(), from_pandas=True)
                 return numbers if integral else spelled(numbers)
-        except (pa.ArrowException, OverflowError, ValueError, TypeError):
-            pass
         one = _integer if integral else _text
         cells = [_looked_at(one, value) for value in values]
         if any(cell is BEYOND for cell in cells):
@@ -349,12 +348,10 @@ def repeats_of(values: Sequence[Any]) -> pa.Array:
 
     What is neither is missing.
     """
-    if all(is_integral(kind) for kind in set(map(type, values))):
-        try:
+    if all(is_integral(kind) for kind in _kinds(values)):
+        with contextlib.suppress(Exception):
             return pa.array(values, pa.int64())
-        except (pa.ArrowException, OverflowError):
-            pass
-    cells = [_repeats(value) for value in values]
+    cells = [_looked_at(_repeats, value) for value in values]
     return pa.array([cell if isinstance(cell, int) else None for cell in cells], pa.int64())
 
 
@@ -369,6 +366,12 @@ class _Lost:
 
 
 NO_ID, BEYOND = _Lost(), _Lost()
+
+
+def _kinds(values: Sequence[Any]) -> list[type]:
+    """The types of some objects; not a set, because types may say that they equal others."""
+    kinds = list(map(type, values))
+    return list(dict(zip(map(id, kinds), kinds, strict=True)).values())
 
 
 def _looked_at(one: Callable[[Any], Any], value: Any) -> Any:
@@ -426,5 +429,5 @@ def _items(held: Any) -> list[Any]:
 
 
 def is_integral(kind: type) -> bool:
-    """Whether objects of this kind are integers; booleans are not, although Python says so."""
-    return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)
+    """Whether objects of this kind are integers; booleans and durations are not, despite bases."""
+    return issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64))

@@ -108,7 +108,10 @@ def _all_differ(blocks: list[Block]) -> bool:
 
 
 def _repeats(name: str, column: pa.ChunkedArray) -> NDArray[np.int32]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if is_text(column.type):
+        column = column.cast(pa.large_string())
         # CSV is text. A cell that is no number is missing: one user's cell must not stop the run.
         whole = pc.match_substring_regex(column, rf"^{DIGITS}$")
         column = pc.if_else(whole, column, pa.scalar(None, column.type)).cast(pa.int64())

@@ -117,6 +117,10 @@ def _cells(
     block: bytes, header: list[str], names: list[str], delimiter: str, skip: Any = None
 ) -> pa.Table:
     """The wanted cells as bytes, because a cell that is not UTF-8 must not stop the run."""
+    if block.startswith(UTF8_MARK):
+        # Arrow would take a mark from the first row, and then perhaps see a quote that opens a
+        # cell. It skips empty lines.
+        block = b"\n" + block
     return pa.csv.read_csv(
         pa.BufferReader(block),
         pa.csv.ReadOptions(column_names=header, use_threads=False, block_size=len(block) + 1),
@@ -237,10 +241,9 @@ def read_json_lines(
     # An empty table first, because a column without rows has a type, too.
     yield partial(parser.parse, b"")
     read = _reader(source, what)
-    # What a file begins with is of the file, and not of its first row.
     begin = read(4)
     _refuse_other_bytes(begin, what)
-    rest = iter([begin.removeprefix(UTF8_MARK)])
+    rest = iter([begin])
     blocks = _whole_rows(
         lambda size: next(rest, b"") or read(size), _Lines(), _longest_row(columns), lose
     )
@@ -314,6 +317,8 @@ class _JsonLines:
         return arrays
 
     def _row(self, line: bytes) -> dict[str, Any] | None:
+        # A mark of UTF-8 says nothing in any line, because any line may be the first of a file.
+        line = line.removeprefix(UTF8_MARK)
         row = _object(line)
         if row is None and line.strip().startswith(b"{"):
             # Arrow reads some words as numbers that Python does not.
@@ -370,9 +375,10 @@ def read_public(text: str, kind: str) -> pa.Table:
 
 
 def first_line(read: ReadBytes, kind: str) -> bytes:
-    """The header, which may have line breaks inside quotes.
+    """The header with its line break; there may be others inside quotes.
 
-    If a quote never closes, the whole file must not become the header.
+    A line feed behind a return is an empty row. If a quote never closes, the whole file must not
+    become the header.
     """
     delimiter = DELIMITERS[kind].encode()
     line, quoted, before = bytearray(), False, delimiter
@@ -382,7 +388,7 @@ def first_line(read: ReadBytes, kind: str) -> bytes:
         # A quote that begins a cell opens it, and others do not.
         if byte == b'"':
             quoted = not quoted and before in (delimiter, byte)
-        if not byte or (byte == b"\n" and not quoted):
+        if not byte or (byte in LINE_BREAKS and not quoted):
             break
         before = byte
     return bytes(line)

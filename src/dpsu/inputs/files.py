@@ -168,7 +168,7 @@ def check_columns(path: Path, columns: Sequence[Column], format_: str | None) ->
 def ends_in_return(path: Path, kind: str) -> bool:
     """Whether there is a return before the line feed behind a header."""
     with _open(path) as source:
-        return delimited.first_line(source.read, kind).endswith(b"\r\n")
+        return delimited.first_line(source.read, kind).endswith(b"\r")
 
 
 def _check_schema(schema: pa.Schema, columns: Sequence[Column], what: str) -> None:

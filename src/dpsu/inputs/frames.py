@@ -85,20 +85,24 @@ def columns_of(data: Any, columns: Sequence[Column], lose: Lose) -> pa.Table:
 
 def check_columns(data: Any, columns: Sequence[Column]) -> list[str]:
     """Refuse missing columns and wrong types by the schema alone; returns the names."""
-    if isinstance(data, pa.Table):
-        existing, schema = data.column_names, None
-    else:
-        schema = without_values(lambda: nw.from_native(data).collect_schema(), _broken(data))
+    frame: Any = nw.from_native(data)
+    if isinstance(frame, nw.LazyFrame):
+        schema: Any = without_values(frame.collect_schema, _broken(data))
         existing = schema.names()
+    else:
+        existing = frame.columns
     names = [column.name for column in columns]
-    native = nw.to_native(nw.from_native(data))
+    native = nw.to_native(frame)
     if type(native).__name__ == "DuckDBPyRelation":
         refuse_what_arrow_hides(native, names)
     _refuse_index(data, [name for name in names if name not in existing])
     pick(columns, existing)
-    if schema is None:
+    if isinstance(data, pa.Table):
         check_types(columns, data.schema)
         return names
+    if not isinstance(frame, nw.LazyFrame):
+        typed = {name: frame.get_column(name) for name in names}
+        schema = {n: nw.Object() if _is_untyped(each) else each.dtype for n, each in typed.items()}
     types = {name: _arrow_type(schema[name]) for name in names}
     known = [column for column in columns if types[column.name] is not None]
     check_types(known, pa.schema([(column.name, types[column.name]) for column in known]))

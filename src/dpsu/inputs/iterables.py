@@ -98,9 +98,11 @@ def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
     elements, lose = list(data), keyed.tally.lose
     check_shape(elements, keyed)
     listed = one_per_entry(keyed.users)
-    fitting = [element for element in elements if _fits(element, listed)]
     if listed:
-        fitting = [things for each in fitting if (things := _listed(each)) is not None]
+        fits = (each for each in elements if _fits(each, listed))
+        fitting: list[Any] = [things for each in fits if (things := _listed(each)) is not None]
+    else:
+        fitting = [pair for each in elements if (pair := _tuple_of(each, 2)) is not None]
     if len(fitting) < len(elements):
         lose(NO_COLLECTION if listed else NO_PAIR)
     if not listed:
@@ -124,7 +126,14 @@ def _fits(element: Any, listed: bool) -> bool:
     """Whether an element is the items of one user, or a pair of a user and an item."""
     if listed:
         return issubclass(type(element), Collections)
-    return issubclass(type(element), tuple) and tuple.__len__(element) == 2
+    return _tuple_of(element, 2) is not None
+
+
+def _tuple_of(cell: Any, size: int) -> tuple[Any, ...] | None:
+    """The cells of a tuple of this size; None if it is none. Methods of a subclass are not used."""
+    if not issubclass(type(cell), tuple) or tuple.__len__(cell) != size:
+        return None
+    return cell if type(cell) is tuple else tuple.__getitem__(cell, slice(None))
 
 
 def check_shape(data: Any, keyed: Keyed) -> None:
@@ -150,14 +159,14 @@ def check_shape(data: Any, keyed: Keyed) -> None:
         return
     if any(_fits(element, listed) for element in data):
         return
-    if listed and all(isinstance(element, tuple) for element in data):
+    if listed and all(issubclass(type(element), tuple) for element in data):
         raise ParameterError(USERS_TWICE)
-    if all(isinstance(element, Mapping) for element in data):
+    if all(issubclass(type(element), Mapping) for element in data):
         raise DataError(
             "data is a list of mappings, which may be rows; give a table: pandas.DataFrame(data), "
             "or pyarrow.Table.from_pylist(data)"
         )
-    if all(isinstance(element, Collections) for element in data):
+    if all(issubclass(type(element), Collections) for element in data):
         _refuse_rows(keyed)
     raise DataError(
         "data is an iterable of neither (user, item) tuples nor lists or sets of items, one "
@@ -253,11 +262,11 @@ def _untyped(columns: Sequence[Column], cells: Sequence[Any], lose: Lose) -> lis
     if len(columns) == 1:
         return [columns[0].untyped(cells, lose)]
     parts, nothing = len(columns), (None,) * len(columns)
-    keys = [cell if isinstance(cell, tuple) and len(cell) == parts else None for cell in cells]
+    keys = [_tuple_of(cell, parts) for cell in cells]
     if any(key is None and cell is not None for key, cell in zip(keys, cells, strict=True)):
         lose(f"some {label(columns)!r} are not tuples of {parts} cells")
     return [
-        column.untyped([(key or nothing)[place] for key in keys], lose)
+        column.untyped([(nothing if key is None else key)[place] for key in keys], lose)
         for place, column in enumerate(columns)
     ]
 

@@ -245,7 +245,8 @@ def _refuse_repeats(columns: list[Column]) -> None:
 def _paths(data: Any) -> list[str | os.PathLike[str]]:
     """The files that `data` names; empty if it is something else."""
     given = [data] if isinstance(data, (str, os.PathLike)) else data
+    # Elements may be one person's objects, of which only the type can be trusted.
     named = isinstance(given, (list, tuple)) and all(
-        isinstance(part, (str, os.PathLike)) for part in given
+        issubclass(type(part), (str, os.PathLike)) for part in given
     )
     return list(given) if named else []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from dpsu.contributions.codecs import without_views
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import NOTHING, canonical, is_text, text_buffers
 from dpsu.contributions.pairs import Rows, Tally
@@ -66,7 +67,7 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             "a column is damaged: its dictionary lacks entries that rows refer to; get an "
             "undamaged copy",
         )
-    return column.cast(pa.large_string()) if is_text(column.type) else column
+    return column.cast(pa.large_string()) if is_text(column.type) else without_views(column)
 
 
 def _as_text(column: str, texts: pa.Array) -> pa.Array:
