@@ -21,6 +21,7 @@ from dpsu.contributions.codecs import Codec, Keys, encode, in_order, is_plain, p
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import canonical
 from dpsu.errors import DataError
+from dpsu.inputs.keyed import Keyed
 from dpsu.results import objects
 
 # Characters that a separator, an escape or a normalization could stumble over: a letter t behind a
@@ -182,6 +183,12 @@ def test_files_of_different_kinds_are_refused() -> None:
     both.note([(Column("c", "item"), pa.timestamp("s"))])
     with pytest.raises(DataError, match=r"with a time zone in one file and timestamps without"):
         both.note([(Column("c", "item"), pa.timestamp("s", "UTC"))])
+    for mixed in ("user", "item"):
+        keyed = Keyed([Column("user", "user"), Column("item", "item")])
+        dates, texts = pa.array([0, 1], pa.date32()), pa.array(["1970-01-01", "1970-01-02"])
+        keyed.columns_of(pa.table({"user": texts, "item": texts} | {mixed: dates}))
+        with pytest.raises(DataError, match=f"'{mixed}' is dates in one file and text in another"):
+            keyed.columns_of(pa.table({"user": texts, "item": texts}))
 
 
 def test_what_does_not_fit_a_common_type_is_text() -> None:

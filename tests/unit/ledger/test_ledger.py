@@ -459,6 +459,7 @@ def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
         (_put(1, novel=2.0), "entry 2 gives for novel a number that is not between 0 and 1"),
         (_put(1, plan="{}"), "entry 2 has a plan that is none"),
         (_put(1, plan=json.loads(dpsu.plan(epsilon=2, delta=1e-6).to_json())), "another release"),
+        (_put(1, epsilon=0.5), "entry 2 has the plan of another release"),
         (_put(1, mechanism="greedy"), "entry 2 has the plan of another release"),
         (_put(1, plan_hash="ab" * 32), "entry 2 has the plan of another release"),
         (_put(1, plan=None), "entry 2 has a plan that is none"),
@@ -841,6 +842,14 @@ def test_no_kill_loses_a_charge(tmp_path: Path) -> None:
     killed, charged, visible = map(int, done.stdout.split())
     assert killed >= 180
     assert charged > visible >= 2  # two at least were left alone
+
+
+def test_a_charge_is_synced_with_the_removal_of_its_journal(ledger: Ledger) -> None:
+    """Otherwise a loss of power right behind it could take it back, when rows were read."""
+    charge(ledger)
+    with ledger._transaction(write=True) as (connection, _):
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_a_locked_ledger_is_waited_for_and_then_told(

@@ -317,7 +317,8 @@ def test_a_series_is_begun_once(
 
 def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> None:
     file = path / "series.json"
-    good = json.loads(file.read_text())
+    text = file.read_text()
+    good = json.loads(text)
     for change in (
         {"periods": 30},
         {"periods": "3"},
@@ -331,9 +332,13 @@ def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> 
         file.write_text(json.dumps(good | change))
         with pytest.raises(dpsu.ParameterError, match="is damaged, or was made by another dpsu"):
             dpsu.Series(path)
-    file.write_text("{")
-    with pytest.raises(dpsu.ParameterError, match="is damaged"):
-        dpsu.Series(path)
+    # People read the first of two numbers, and programs the last.
+    twice = text.replace('"periods": 3', '"periods": 1, "periods": 3')
+    assert twice != text
+    for broken in ("{", twice):
+        file.write_text(broken)
+        with pytest.raises(dpsu.ParameterError, match="is damaged"):
+            dpsu.Series(path)
 
 
 def test_files_that_are_missing_or_added_are_noticed(series: dpsu.Series, path: Path) -> None:
