@@ -302,7 +302,10 @@ def test_types_that_are_no_keys_are_refused_with_a_way_out() -> None:
 
 OBJECTS = st.one_of(
     st.booleans(), st.binary(max_size=5), st.dates(), st.times(), st.datetimes(), st.uuids(),
-    st.datetimes(timezones=st.just(datetime.UTC), min_value=datetime.datetime(2, 1, 1)),
+    st.datetimes(
+        timezones=st.sampled_from([datetime.UTC, *(datetime.timezone(datetime.timedelta(minutes=m)) for m in (330, -570))]),
+        min_value=datetime.datetime(2, 1, 1), max_value=datetime.datetime(9998, 1, 1),
+    ),
     st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9),
 )  # fmt: skip
 

@@ -25,6 +25,7 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.ledger.ledger import Ledger
+from dpsu.ledger.records import BUDGET, content_of
 from dpsu.privacy.guarantee import Privacy
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, says, table
@@ -506,6 +507,15 @@ def test_what_no_release_wrote_is_refused(
     assert len(ledger.account("visits").releases) == 1  # so far it fits
     rewrite(ledger.path, change)
     refused(ledger, run, words)
+
+
+def test_an_entry_says_each_thing_once(ledger: Ledger) -> None:
+    """People read the first of two numbers, and programs the last."""
+    charge(ledger)
+    book, entry = ledger.read(), content_of(BUDGET, "visits", epsilon=3.0, delta=1e-5)
+    assert book.append(entry) == book.head
+    with pytest.raises(dpsu.LedgerError, match="is not JSON"):
+        book.append(entry.replace('"epsilon":3.0', '"epsilon":1.0,"epsilon":3.0'))
 
 
 @every(

@@ -545,9 +545,12 @@ def test_a_full_disk_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_periods_of_another_plan_are_noticed(path: Path, tmp_path: Path) -> None:
-    series = dpsu.Series.create(path, periods=2, mechanism="weighted-laplace", **BUDGET)
+    fixed: dict[str, Any] = {"periods": 2, "mechanism": "weighted-laplace"} | BUDGET
+    series = dpsu.Series.create(path, **fixed)
     series.release({f"p{n}": ["bread", "milk"] for n in range(800)})
-    dpsu.Series.create(tmp_path / "other", periods=2, mechanism="policy-laplace", **BUDGET)
-    shutil.copy(tmp_path / "other" / "series.json", path / "series.json")
-    with pytest.raises(dpsu.ParameterError, match="begun by another plan"):
-        dpsu.Series(path).release({"a": ["b"]})
+    others = {"mechanism": "policy-laplace", "counts": True, "periods": 3, "epsilon": 9}
+    for name, value in others.items():
+        other = dpsu.Series.create(tmp_path / name, **fixed | {name: value})
+        shutil.copy(other.path / "series.json", path / "series.json")
+        with pytest.raises(dpsu.ParameterError, match="begun by another plan"):
+            dpsu.Series(path).release({"a": ["b"]})
