@@ -191,6 +191,17 @@ def test_files_of_different_kinds_are_refused() -> None:
             keyed.columns_of(pa.table({"user": texts, "item": texts}))
 
 
+def test_files_of_other_fields_are_refused() -> None:
+    """The cells of a key go by their places, so that another order would make another key."""
+    texts, key = pa.array(["t"]), pa.array([{"a": "x", "b": "y"}])
+    for nested in ("user", "item"):
+        for other in ([{"b": "y", "a": "x"}], [{"a": "x", "c": "y"}], [{"a": "x"}]):
+            keyed = Keyed([Column("user", "user"), Column("item", "item")])
+            keyed.columns_of(pa.table({"user": texts, "item": texts, nested: key}))
+            with pytest.raises(DataError, match=f"column '{nested}' has other fields in one file"):
+                keyed.columns_of(pa.table({"user": texts, "item": texts, nested: pa.array(other)}))
+
+
 def test_what_does_not_fit_a_common_type_is_text() -> None:
     """One file has the year 9999 in seconds, another nanoseconds, and no type has both."""
     keys = Keys()
