@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpsu
@@ -24,6 +25,7 @@ from dpsu.privacy.several_ids import for_each_id, novel_in_norm_at_most, thresho
 from dpsu.randomness.keys import Key
 from dpsu.rounds.boundary import crossing_at_most
 from dpsu.rounds.sieve import SieveRounds
+from tests.support import clusters
 from tests.support.cases import every
 from tests.support.databases import random_users, weights_of
 from tests.support.divergence import within, worst
@@ -311,10 +313,13 @@ def test_estimates_of_auto_are_paid_for_all_ids(monkeypatch: pytest.MonkeyPatch)
         return 0
 
     monkeypatch.setattr(estimates, "two_sided_geometric", watched)
-    data = {f"u{n}": ["a", "b", "c"] for n in range(500)}
-    dpsu.release(data, planned(dpsu.Auto(), 4, 1.0, 1e-6))
-    assert drawn
-    assert all(4 * share <= Fraction(0.01) for share in drawn)
+    rows = pa.table({"user": [f"u{n // 3}" for n in range(1500)], "item": ["a", "b", "c"] * 500})
+    plan = planned(dpsu.Auto(among="parallel"), 4, 1.0, 1e-6)
+    for released in (dpsu.release, clusters.twin_release):
+        drawn.clear()
+        released(rows, plan)
+        assert drawn
+        assert all(4 * share <= Fraction(0.01) for share in drawn)
 
 
 GAUSSIAN = [

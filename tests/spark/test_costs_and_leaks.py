@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gc
 import io
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -19,6 +20,7 @@ import dpsu
 import dpsu.spark
 from dpsu.engines.cluster.engine import Query
 from dpsu.engines.spark.query import CLEAN_UP, SparkData
+from dpsu.engines.spark.quietly import QUOTING_LOGGERS
 from dpsu.randomness.keys import Key
 from tests.support import clusters, flat
 from tests.support.cases import every
@@ -164,9 +166,15 @@ def test_nothing_is_left_behind(spark: SparkSession, spark_folder: Path) -> None
 
 
 def test_errors_tell_nothing_of_the_data(
-    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from pyspark.logger import PySparkLogger
+
     secret = "alice bought a gun"
+    # A logger that an earlier test made prints to what was captured then.
+    logged = io.StringIO()
+    for logger in map(PySparkLogger.getLogger, QUOTING_LOGGERS):
+        monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(logged)])
     rows = spark.createDataFrame([("1", secret)] * 3, "user string, item string")
     options: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, "partitions": 2}
     broken = rows.selectExpr("cast(item as int) as user", "item")
@@ -179,7 +187,7 @@ def test_errors_tell_nothing_of_the_data(
     report_nothing(caught.value, secret)
     # PySpark logs some errors, cells and all, before it raises them.
     printed = capfd.readouterr()
-    assert secret not in printed.out + printed.err
+    assert secret not in printed.out + printed.err + logged.getvalue()
 
 
 def report_nothing(error: BaseException, secret: str) -> None:

@@ -69,7 +69,8 @@ def test_rows_that_are_none_are_ignored_as_on_one_machine(
         flat.spark_release(frame, partitions=2, strict=True, **SEEDED)
 
 
-TEXTS = ["7", "007", "-0", "7\n", "-9223372036854775808", "9223372036854775808", "x", "12", None]
+# What is no integer would be one that nothing else is.
+TEXTS = ["7", "008", "-0", "9\n", "-9223372036854775808", "9223372036854775808", "x", "12", None]
 REALS = [7.0, 2.5, float("nan"), float("inf"), -0.0, 2.0**53, 1 - 2.0**53, 12.0, None]
 SINGLES = [7.0, 2.5, 2.0**24 - 1, 2.0**24, -0.0, -(2.0**24), 2.0**60, 12.0, None]
 

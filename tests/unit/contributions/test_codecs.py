@@ -21,6 +21,7 @@ from dpsu.contributions.codecs import Codec, Keys, encode, in_order, is_plain, p
 from dpsu.contributions.id_columns import Column
 from dpsu.contributions.ids import canonical
 from dpsu.errors import DataError
+from dpsu.inputs.keyed import Keyed
 from dpsu.results import objects
 
 # Characters that a separator, an escape or a normalization could stumble over: a letter t behind a
@@ -182,6 +183,23 @@ def test_files_of_different_kinds_are_refused() -> None:
     both.note([(Column("c", "item"), pa.timestamp("s"))])
     with pytest.raises(DataError, match=r"with a time zone in one file and timestamps without"):
         both.note([(Column("c", "item"), pa.timestamp("s", "UTC"))])
+    for mixed in ("user", "item"):
+        keyed = Keyed([Column("user", "user"), Column("item", "item")])
+        dates, texts = pa.array([0, 1], pa.date32()), pa.array(["1970-01-01", "1970-01-02"])
+        keyed.columns_of(pa.table({"user": texts, "item": texts} | {mixed: dates}))
+        with pytest.raises(DataError, match=f"'{mixed}' is dates in one file and text in another"):
+            keyed.columns_of(pa.table({"user": texts, "item": texts}))
+
+
+def test_files_of_other_fields_are_refused() -> None:
+    """The cells of a key go by their places, so that another order would make another key."""
+    texts, key = pa.array(["t"]), pa.array([{"a": "x", "b": "y"}])
+    for nested in ("user", "item"):
+        for other in ([{"b": "y", "a": "x"}], [{"a": "x", "c": "y"}], [{"a": "x"}]):
+            keyed = Keyed([Column("user", "user"), Column("item", "item")])
+            keyed.columns_of(pa.table({"user": texts, "item": texts, nested: key}))
+            with pytest.raises(DataError, match=f"column '{nested}' has other fields in one file"):
+                keyed.columns_of(pa.table({"user": texts, "item": texts, nested: pa.array(other)}))
 
 
 def test_what_does_not_fit_a_common_type_is_text() -> None:
@@ -295,7 +313,10 @@ def test_types_that_are_no_keys_are_refused_with_a_way_out() -> None:
 
 OBJECTS = st.one_of(
     st.booleans(), st.binary(max_size=5), st.dates(), st.times(), st.datetimes(), st.uuids(),
-    st.datetimes(timezones=st.just(datetime.UTC), min_value=datetime.datetime(2, 1, 1)),
+    st.datetimes(
+        timezones=st.sampled_from([datetime.UTC, *(datetime.timezone(datetime.timedelta(minutes=m)) for m in (330, -570))]),
+        min_value=datetime.datetime(2, 1, 1), max_value=datetime.datetime(9998, 1, 1),
+    ),
     st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9),
 )  # fmt: skip
 

@@ -226,6 +226,8 @@ def test_texts_of_every_layout() -> None:
         whole = pa.chunked_array([column])
         found = interned([whole, whole.slice(1, 2), whole.slice(3)])
         assert found == [*expected, *expected[1:3], expected[3]], column
+        # What is missing in one chunk is missing, whatever is in the next.
+        assert interned([pa.chunked_array([column, column.slice(3)])]) == [*expected, "x"], column
 
 
 def test_integers_of_every_type() -> None:

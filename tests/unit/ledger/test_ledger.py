@@ -25,6 +25,7 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.ledger.ledger import Ledger
+from dpsu.ledger.records import BUDGET, content_of
 from dpsu.privacy.guarantee import Privacy
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, says, table
@@ -459,6 +460,7 @@ def _drop(at: int, name: str) -> Callable[[list[dict[str, Any]]], object]:
         (_put(1, novel=2.0), "entry 2 gives for novel a number that is not between 0 and 1"),
         (_put(1, plan="{}"), "entry 2 has a plan that is none"),
         (_put(1, plan=json.loads(dpsu.plan(epsilon=2, delta=1e-6).to_json())), "another release"),
+        (_put(1, epsilon=0.5), "entry 2 has the plan of another release"),
         (_put(1, mechanism="greedy"), "entry 2 has the plan of another release"),
         (_put(1, plan_hash="ab" * 32), "entry 2 has the plan of another release"),
         (_put(1, plan=None), "entry 2 has a plan that is none"),
@@ -505,6 +507,15 @@ def test_what_no_release_wrote_is_refused(
     assert len(ledger.account("visits").releases) == 1  # so far it fits
     rewrite(ledger.path, change)
     refused(ledger, run, words)
+
+
+def test_an_entry_says_each_thing_once(ledger: Ledger) -> None:
+    """People read the first of two numbers, and programs the last."""
+    charge(ledger)
+    book, entry = ledger.read(), content_of(BUDGET, "visits", epsilon=3.0, delta=1e-5)
+    assert book.append(entry) == book.head
+    with pytest.raises(dpsu.LedgerError, match="is not JSON"):
+        book.append(entry.replace('"epsilon":3.0', '"epsilon":1.0,"epsilon":3.0'))
 
 
 @every(
@@ -841,6 +852,14 @@ def test_no_kill_loses_a_charge(tmp_path: Path) -> None:
     killed, charged, visible = map(int, done.stdout.split())
     assert killed >= 180
     assert charged > visible >= 2  # two at least were left alone
+
+
+def test_a_charge_is_synced_with_the_removal_of_its_journal(ledger: Ledger) -> None:
+    """Otherwise a loss of power right behind it could take it back, when rows were read."""
+    charge(ledger)
+    with ledger._transaction(write=True) as (connection, _):
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_a_locked_ledger_is_waited_for_and_then_told(

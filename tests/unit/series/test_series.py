@@ -317,7 +317,8 @@ def test_a_series_is_begun_once(
 
 def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> None:
     file = path / "series.json"
-    good = json.loads(file.read_text())
+    text = file.read_text()
+    good = json.loads(text)
     for change in (
         {"periods": 30},
         {"periods": "3"},
@@ -331,9 +332,13 @@ def test_terms_that_were_edited_are_refused(series: dpsu.Series, path: Path) -> 
         file.write_text(json.dumps(good | change))
         with pytest.raises(dpsu.ParameterError, match="is damaged, or was made by another dpsu"):
             dpsu.Series(path)
-    file.write_text("{")
-    with pytest.raises(dpsu.ParameterError, match="is damaged"):
-        dpsu.Series(path)
+    # People read the first of two numbers, and programs the last.
+    twice = text.replace('"periods": 3', '"periods": 1, "periods": 3')
+    assert twice != text
+    for broken in ("{", twice):
+        file.write_text(broken)
+        with pytest.raises(dpsu.ParameterError, match="is damaged"):
+            dpsu.Series(path)
 
 
 def test_files_that_are_missing_or_added_are_noticed(series: dpsu.Series, path: Path) -> None:
@@ -540,9 +545,12 @@ def test_a_full_disk_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_periods_of_another_plan_are_noticed(path: Path, tmp_path: Path) -> None:
-    series = dpsu.Series.create(path, periods=2, mechanism="weighted-laplace", **BUDGET)
+    fixed: dict[str, Any] = {"periods": 2, "mechanism": "weighted-laplace"} | BUDGET
+    series = dpsu.Series.create(path, **fixed)
     series.release({f"p{n}": ["bread", "milk"] for n in range(800)})
-    dpsu.Series.create(tmp_path / "other", periods=2, mechanism="policy-laplace", **BUDGET)
-    shutil.copy(tmp_path / "other" / "series.json", path / "series.json")
-    with pytest.raises(dpsu.ParameterError, match="begun by another plan"):
-        dpsu.Series(path).release({"a": ["b"]})
+    others = {"mechanism": "policy-laplace", "counts": True, "periods": 3, "epsilon": 9}
+    for name, value in others.items():
+        other = dpsu.Series.create(tmp_path / name, **fixed | {name: value})
+        shutil.copy(other.path / "series.json", path / "series.json")
+        with pytest.raises(dpsu.ParameterError, match="begun by another plan"):
+            dpsu.Series(path).release({"a": ["b"]})

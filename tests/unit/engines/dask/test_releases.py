@@ -252,8 +252,9 @@ def test_what_dask_cannot_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dpsu.ParameterError, match="partitions"):
         dpsu.dask.release(typed(table), partitions=0, **BUDGET)
     frame = typed(table)
-    with pytest.raises(dpsu.ParameterError, match="also given as public data"):
-        dpsu.dask.release(frame, public_items=frame, **BUDGET)
+    for given in ({"public_items": frame}, {"mechanism": dpsu.WeightedGaussian(prior=frame)}):
+        with pytest.raises(dpsu.ParameterError, match="also given as public data"):
+            dpsu.dask.release(frame, **BUDGET, **given)
     file = tmp_path / "rows.parquet"
     table.to_pandas().to_parquet(file)
     with pytest.raises(dpsu.ParameterError, match="file of the confidential data"):
