@@ -29,7 +29,6 @@ from dpsu.engines.cluster.messages import ids_of
 from dpsu.engines.cluster.steps import Batches, failure, placed
 from dpsu.errors import DpsuError
 from dpsu.randomness.keys import Key
-from dpsu.runtime import threads
 from dpsu.runtime.extras import load
 
 Places = Callable[[pa.RecordBatch], NDArray[np.int64]]
@@ -179,8 +178,7 @@ def computed(rows: Parts) -> list[Part]:
     """Run tasks; the message of an error may quote cells, so it is not passed on."""
     from dask.highlevelgraph import HighLevelGraph
 
-    condition, workers = "", threads.WORKERS
-    layer = task_name("dpsu")
+    condition, layer = "", task_name("dpsu")
     graph = HighLevelGraph.from_collections(layer, rows.graph(), dependencies=())
     try:
         delayed = load("dask.delayed").Delayed
@@ -189,9 +187,6 @@ def computed(rows: Parts) -> list[Part]:
         raise
     except Exception as error:
         condition = type(error).__name__
-    finally:
-        # Several steps at once in the threads of this process may each leave what another set.
-        threads.WORKERS = workers
     raise failure("Dask", "", condition)
 
 

@@ -6,6 +6,7 @@ import datetime
 import logging
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -247,12 +248,20 @@ def test_what_dask_cannot_run_is_refused(tmp_path: Path) -> None:
         dpsu.dask.release(dd.read_parquet(file), public_items=file, **BUDGET)
 
 
-def test_this_process_keeps_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlapping_releases_leave_their_threads_to_this_process() -> None:
     """Steps take one thread each, and whatever comes after a release takes all of them."""
-    monkeypatch.setattr(threads, "WORKERS", 3)
     table = clusters.random_table(np.random.default_rng(3), "int-int")
-    dpsu.dask.release(typed(table), **SEEDED)
-    assert threads.WORKERS == 3
+    expected = dpsu.release(table, **SEEDED)
+
+    def release(number: int) -> tuple[bool, int]:
+        with threads.use_workers(number):
+            same = dpsu.dask.release(typed(table), **SEEDED) == expected
+            return same, threads.workers()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(release, [1, 3, 5])) == [(True, 1), (True, 3), (True, 5)]
+        assert list(pool.map(lambda _: threads.workers(), "abc")) == [threads.usual_workers()] * 3
+    assert threads.workers() == threads.usual_workers()
 
 
 def test_a_job_that_dies_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
