@@ -116,9 +116,9 @@ def test_a_step_is_sent_once_and_kept_without_the_key() -> None:
     assert asked > 200_000
     assert max(map(max, sizes.values())) < 5_000
     # It works with the key of the task, wherever it goes next, also with functions of the caller.
-    step: Any = partial(lambda **options: options, key=key, other=[key, "x"])
-    there = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(SharedStep(step)))))
-    assert there.step(key)() == step()
+    options: Any = partial(lambda **given: given, key=key, other=[key, "x"])
+    there = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(SharedStep(options)))))
+    assert there.step(key)() == options()
     assert key.secret not in pickle.dumps(there)
 
 
