@@ -78,7 +78,7 @@ def profile(path: Path, options: dict[str, Any]) -> dict[str, float]:
         yield from map(work, given)
 
     with (
-        mock.patch.object(threads, "WORKERS", 1),
+        threads.use_workers(1),
         mock.patch("dpsu.contributions.interning.in_order_ahead", one_by_one),
     ):
         released()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpsu.audit_scenarios import COPIES, ITEMS_PER_COPY, Scenario, copies, scenarios_of
-from dpsu.errors import DataWarning, ParameterError
+from dpsu.errors import ParameterError, keep_warnings
 from dpsu.inputs.values import Values
 from dpsu.options import number, suggests_keywords, whole_number
 from dpsu.plans.mechanisms import Bits
@@ -248,14 +248,11 @@ def _findings(plan: Plan, trials: int, error: float, tell: Steps) -> list[Findin
 
 def _scores(scenario: Scenario, table: pa.Table, plan: Plan) -> NDArray[np.int64]:
     """What each copy shows: items released, novel ones counting more than all others together."""
-    import warnings
-
     import numpy as np
 
     if len(table) == 0:
         return np.zeros(COPIES, np.int64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
+    with keep_warnings():
         released = release(_named_as_planned(table, plan), plan)
     shown = next(iter(released.columns.values())).to_numpy()
     worth = np.where(shown % ITEMS_PER_COPY >= scenario.first_novel, NOVEL, 1)

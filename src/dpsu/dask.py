@@ -73,14 +73,15 @@ def release(
     Privacy
     -------
     That of :func:`dpsu.release`: for the same key, the released items are the same, bit for bit.
-    The key goes to the workers inside tasks, whose names are all that Dask shows of them. A job
-    that dies has released nothing, and its key is never used again; a ledger has it on record as
-    spent all the same.
+    The key goes to the workers inside tasks, whose names are all that Dask shows of them, and not
+    among the data that workers may write to disk. A job that dies has released nothing, and its key
+    is never used again; a ledger has it on record as spent all the same.
 
     Cost
     ----
     Two shuffles for each round of users and items, as on Spark. A shuffle is a task for each pair
-    of partitions: with P partitions, a round has about 2 P^2 of them.
+    of partitions: with P partitions, a round has 2 P^2 + 6 P + 2 of them. The graph is put together
+    once.
 
     Examples
     --------

@@ -22,7 +22,9 @@ import errno
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
@@ -130,8 +132,27 @@ class DataWarning(UserWarning):
     """The data can be used, but its curator should know something about it."""
 
 
+# What Python shows and keeps of warnings is for the whole process; what is kept here is for a call.
+_kept: ContextVar[list[str] | None] = ContextVar("dpsu warnings", default=None)
+
+
+@contextmanager
+def keep_warnings() -> Iterator[list[str]]:
+    """Keep the messages of our warnings in this block, which are not shown."""
+    kept: list[str] = []
+    before = _kept.set(kept)
+    try:
+        yield kept
+    finally:
+        _kept.reset(before)
+
+
 def warn(message: str) -> None:
     """Warn the curator, at the line of their own code that called dpsu."""
+    kept = _kept.get()
+    if kept is not None:
+        kept.append(message)
+        return
     # Python 3.12 has `skip_file_prefixes` for this. How deep a call is depends on the front door.
     frame, level = sys._getframe(1), 2
     # Contexts of ours are left by way of contextlib.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpsu.engines.found import Found, Report
-from dpsu.errors import DataWarning, ParameterError, warn
+from dpsu.errors import ParameterError, keep_warnings, warn
 from dpsu.inputs.columns import Items, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -28,6 +28,7 @@ from dpsu.plans.shares import Selected
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.results import Release
+from dpsu.runtime.changes import shared
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -218,15 +219,20 @@ def select_on(
 @contextmanager
 def telling_once() -> Iterator[None]:
     """Warn of each thing once at the end, however many runs saw it: their number is private."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DataWarning)
+    with keep_warnings() as ours, shared("warnings", _others_once):
         yield
-    ours = [each for each in caught if issubclass(each.category, DataWarning)]
-    for message in dict.fromkeys(str(each.message) for each in ours):
+    for message in dict.fromkeys(ours):
         warn(message)
-    foreign = [each for each in caught if each not in ours]
-    once = {(str(each.message), each.category, each.filename, each.lineno) for each in foreign}
-    for message, category, file, line in once:
+
+
+@contextmanager
+def _others_once() -> Iterator[None]:
+    """The same of warnings that are not ours, in all of this process."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    for message, category, file, line in dict.fromkeys(
+        (str(each.message), each.category, each.filename, each.lineno) for each in caught
+    ):
         warnings.warn_explicit(message, category, file, line)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import pytest
 import dpsu
 import dpsu.dask
 from dpsu.plans.mechanisms import MECHANISMS, Mechanism
+from dpsu.randomness.keys import Key
 from tests.contracts import assertions, engine_primitives, inputs
 from tests.contracts.comparing import Run, check_same, on_spark
 from tests.support import clusters
@@ -186,13 +186,19 @@ def primitives_of_twin(request: pytest.FixtureRequest) -> tuple[Any, engine_prim
 
 def primitives_of_dask(request: pytest.FixtureRequest) -> tuple[Any, engine_primitives.Make]:
     pytest.importorskip("dask")
-    from dpsu.engines.dask.engine import DaskEngine, Part, Parts, task
+    from dask.task_spec import Task
+
+    from dpsu.engines.dask.engine import DaskEngine, Part, Parts, task_name
 
     def make(tables: list[pa.Table]) -> Any:
-        made = [task("rows", partial(Part, tuple(each.to_batches()))) for each in tables]
-        return Parts(tables[0].schema, made)
+        keys = [task_name("rows") for _ in tables]
+        tasks = {
+            key: Task(key, Part, tuple(table.to_batches()))
+            for key, table in zip(keys, tables, strict=True)
+        }
+        return Parts(tables[0].schema, keys, tasks)
 
-    return DaskEngine(7, set()), make
+    return DaskEngine(Key.from_insecure_seed(7), set()), make
 
 
 def primitives_of_spark(request: pytest.FixtureRequest) -> tuple[Any, engine_primitives.Make]:

@@ -26,6 +26,7 @@ from dpsu.inputs.tokens import Tokens
 from dpsu.inputs.values import Values, naming_columns
 from dpsu.options import one_of
 from dpsu.randomness.keys import Key
+from dpsu.runtime.cores import usable_cores
 from dpsu.runtime.memory import Memory
 from dpsu.text.spec import TextSpec
 
@@ -57,6 +58,8 @@ class Source:
 
     def check(self) -> None:
         """Refuse what names, schemas and tokenizers say is wrong; no row is read."""
+        # A DPSU_THREADS that is no number.
+        usable_cores()
         columns = wanted(self.user, self.item, self.item.repeats)
         if isinstance(self.item, Tokens):
             from dpsu.text.tokenizing import try_tokenizer

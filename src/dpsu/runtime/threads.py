@@ -7,23 +7,50 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.errors import unless_short
+from dpsu.runtime.cores import usable_cores
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 MOST_WORKERS = 8
-WORKERS = min(MOST_WORKERS, os.cpu_count() or 1)
 SMALL = 50_000
 
-
+# What this thread was asked to use; several releases at once may be asked for different numbers.
+_asked: ContextVar[int | None] = ContextVar("dpsu threads", default=None)
 _thread = threading.local()
+
+
+@cache
+def usual_workers() -> int:
+    """As many threads as there are cores for this process, and at most 8."""
+    return min(MOST_WORKERS, usable_cores())
+
+
+def workers() -> int:
+    """Over how many threads work is spread."""
+    return _asked.get() or usual_workers()
+
+
+@contextmanager
+def use_workers(number: int) -> Iterator[None]:
+    """Spread the work of this thread over so many; that of other threads is spread as before.
+
+    A generator must not yield in it, because it would be left by whoever asks for the next.
+    """
+    before = _asked.set(number)
+    try:
+        yield
+    finally:
+        _asked.reset(before)
 
 
 class _Helpers:
@@ -58,9 +85,9 @@ def side_by_side(work: Callable[[int], object], n: int) -> None:
 
     When it returns or raises, none of the calls is running any more.
     """
-    helpers = min(WORKERS, n) - 1
     # A helper that waited for helpers might wait for ever.
-    if helpers < 1 or hasattr(_thread, "is_helper"):
+    helpers = 0 if hasattr(_thread, "is_helper") else min(workers(), n) - 1
+    if helpers < 1:
         for k in range(n):
             work(k)
         return
@@ -68,7 +95,7 @@ def side_by_side(work: Callable[[int], object], n: int) -> None:
     begun: list[Future[None]] = []
     try:
         for _ in range(helpers):
-            begun.append(_helpers.begin(partial(_take_turns, work, left)))
+            begun.append(_helpers.begin(partial(copy_context().run, _take_turns, work, left)))
         _take_turns(work, left)
     finally:
         left.clear()
@@ -99,19 +126,19 @@ def _next(left: deque[int]) -> int | None:
 
 def in_ranges(work: Callable[[int, int], object], n: int) -> None:
     """Call ``work(first, last)`` on ranges that together are ``range(n)``, in any order."""
-    if n < SMALL or WORKERS == 1:
+    if n < SMALL or (parts := workers()) == 1:
         work(0, n)
         return
-    _in_ranges(work, [n * k // WORKERS for k in range(WORKERS + 1)])
+    _in_ranges(work, [n * k // parts for k in range(parts + 1)])
 
 
 def in_even_ranges(work: Callable[[int, int], object], start: NDArray[np.int64]) -> None:
     """The same over users, so that each range has about as many rows as the others."""
     rows = int(start[-1]) if len(start) else 0
-    if rows < SMALL or WORKERS == 1:
+    if rows < SMALL or (parts := workers()) == 1:
         work(0, len(start))
         return
-    inner = np.searchsorted(start, [rows * k // WORKERS for k in range(1, WORKERS)])
+    inner = np.searchsorted(start, [rows * k // parts for k in range(1, parts)])
     _in_ranges(work, [0, *inner.tolist(), len(start)])
 
 
@@ -121,12 +148,15 @@ def _in_ranges(work: Callable[[int, int], object], bounds: list[int]) -> None:
 
 def in_order_ahead(work: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
     """Results of `work`, in order; workers run at most a few results ahead of the caller."""
-    with ThreadPoolExecutor(WORKERS) as pool:
+    number = workers()
+    with ThreadPoolExecutor(number) as pool:
         ahead: deque[Future[Made]] = deque()
         try:
             for one in given:
-                ahead.append(unless_short(partial(pool.submit, work, one)))
-                if len(ahead) > WORKERS:
+                # What the work spreads in turn is spread as the caller was asked to.
+                here = copy_context()
+                ahead.append(unless_short(partial(pool.submit, here.run, work, one)))
+                if len(ahead) > number:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import DataWarning, ParameterError, option_error
+from dpsu.errors import ParameterError, keep_warnings, option_error
 from dpsu.inputs.columns import Items, Users
 from dpsu.options import number, whole_number
 from dpsu.plans.plan import Plan
@@ -95,9 +94,8 @@ class MadeUp:
             users, items_per_user=self.items_per_user, zipf=self.zipf, spread=self.spread,
             vocabulary=self.vocabulary, seed=SEED,
         )  # fmt: skip
-        with warnings.catch_warnings():
-            # One item per user is what was asked for, not a mistaken column.
-            warnings.simplefilter("ignore", DataWarning)
+        # One item per user is what was asked for, not a mistaken column.
+        with keep_warnings():
             return pairs_to_try(Source(table, Users(), Items(repeats="count")))
 
     def existing(self, users: int) -> float:

@@ -76,8 +76,8 @@ def test_only_columns_that_repeat_are_read_as_dictionaries(
             super().__init__(*given, read_dictionary=read_dictionary, **options)
 
     monkeypatch.setattr(pa.parquet, "ParquetFile", Watched)
-    monkeypatch.setattr(threads, "WORKERS", 1)
-    assert len(pairs_of(path)) == ROWS
+    with threads.use_workers(1):
+        assert len(pairs_of(path)) == ROWS
     assert len(asked) == GROUPS
     assert not any("user" in names for names in asked)
     assert asked[-1] == ["item"]
@@ -85,9 +85,9 @@ def test_only_columns_that_repeat_are_read_as_dictionaries(
 
 def test_parts_are_interned_side_by_side(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads wait for each other while each of them interns users."""
-    monkeypatch.setattr(threads, "WORKERS", 2)
     met = meeting(monkeypatch, TextIds, "intern", lambda given: len(given[1]) == ROWS // GROUPS)
-    assert len(pairs_of(path)) == ROWS
+    with threads.use_workers(2):
+        assert len(pairs_of(path)) == ROWS
     assert met
 
 
@@ -111,12 +111,12 @@ def test_blocks_of_text_are_parsed_side_by_side(
     else:
         lines = [json.dumps({"user": user, "item": item}) for user, item in rows]
     path.write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(threads, "WORKERS", 2)
     monkeypatch.setattr(delimited, "BLOCK", 1 << 14)
     owner, name = (delimited, "_parse_csv") if kind == "csv" else (delimited._JsonLines, "parse")
     # A block without rows comes first, and before the threads.
     met = meeting(monkeypatch, owner, name, lambda given: bool(given[-1]))
-    assert len(pairs_of(path)) == len(rows)
+    with threads.use_workers(2):
+        assert len(pairs_of(path)) == len(rows)
     assert met
 
 

@@ -608,9 +608,9 @@ def test_rounds_do_not_depend_on_the_order_of_rows_or_on_threads(
     expected = flat.release(table, mechanism=mechanism, **options).items
     assert len(expected) > 30
     monkeypatch.setattr(threads, "SMALL", 0)
-    monkeypatch.setattr(threads, "WORKERS", 3)
     mixed = table.take(pa.array(rng.permutation(len(table))))
-    assert flat.release(mixed, mechanism=mechanism, **options).items == expected
+    with threads.use_workers(3):
+        assert flat.release(mixed, mechanism=mechanism, **options).items == expected
 
 
 def sips_law(sips: Any, held: list[list[int]], n_items: int) -> dict[frozenset[int], float]:

@@ -131,10 +131,10 @@ def test_rounds_do_not_start_threads(rows: Path, monkeypatch: pytest.MonkeyPatch
         started[0] += 1
         start(self)
 
-    monkeypatch.setattr(threads, "WORKERS", 3)
     monkeypatch.setattr(threads, "SMALL", 0)
     monkeypatch.setattr(threading.Thread, "start", counted)
-    dpsu.release(rows, epsilon=1, delta=1e-5, mechanism=dpsu.Sieve(rounds=20))
+    with threads.use_workers(3):
+        dpsu.release(rows, epsilon=1, delta=1e-5, mechanism=dpsu.Sieve(rounds=20))
     # Those that read ahead, and helpers, which are kept.
     assert started[0] <= 3 + threads.MOST_WORKERS
 

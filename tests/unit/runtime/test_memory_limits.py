@@ -83,14 +83,16 @@ def test_threads_that_cannot_start_do_not_hang(
         started[0] += 1
         start(self)
 
-    monkeypatch.setattr(threads, "WORKERS", 4)
     # Those that earlier tests started are kept.
     monkeypatch.setattr(threads, "_helpers", threads._Helpers())
     monkeypatch.setattr(threading.Thread, "start", limited_start)
     gate = threading.Event()
-    with pytest.raises(dpsu.ResourceError, match="not enough memory"):
+    with (
+        threads.use_workers(4),
+        pytest.raises(dpsu.ResourceError, match="not enough memory"),
+    ):
         # The first worker is busy, so that others are wanted.
         threads.side_by_side(lambda k: gate.wait(0.2), 4)
     started[0] = 0
-    with pytest.raises(dpsu.ResourceError, match="not enough memory"):
+    with threads.use_workers(4), pytest.raises(dpsu.ResourceError, match="not enough memory"):
         list(threads.in_order_ahead(lambda k: gate.wait(0.2), range(20)))

@@ -17,6 +17,7 @@ from dpsu.plans.mechanisms import Auto, Choice
 from dpsu.plans.mechanisms.auto import PARALLEL
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
+from dpsu.runtime.cores import usable_cores
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,8 @@ def checked_partitions(partitions: int | None) -> int | None:
 
 
 def refuse_what_clusters_cannot(plan: Plan, engine: str) -> None:
-    """Refuse what only one machine can do."""
+    """Refuse what only one machine can do, and a DPSU_THREADS that is no number."""
+    usable_cores()
     if plan.user.names == (ONE_PER_ENTRY,):
         raise ParameterError(
             f"user={ONE_PER_ENTRY!r} is for one machine: {engine} may compute rows again, in "

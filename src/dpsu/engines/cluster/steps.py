@@ -90,10 +90,9 @@ class Guarded:
 
     def __call__(self, batches: Batches) -> Batches:
         """Run the step on one thread: there is a worker for every core."""
-        before, threads.WORKERS = threads.WORKERS, 1
         failure = ""
         try:
-            yield from self.step(batches)
+            yield from _on_one_thread(self.step, batches)
         except DpsuError as error:
             failure = f"{type(error).__name__}: {error}"
         except MemoryError:
@@ -104,12 +103,22 @@ class Guarded:
             failure = (
                 f"unexpected {type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
             )
-        finally:
-            # The process may be one that goes on to other things.
-            threads.WORKERS = before
         # Raised outside of the handler, this error does not carry the first one as its context.
         if failure:
             raise RuntimeError(FAILED + failure)
+
+
+def _on_one_thread(step: Callable[[Batches], Batches], batches: Batches) -> Batches:
+    """What a step makes; whoever takes it has as many threads as before."""
+    with threads.use_workers(1):
+        made = step(batches)
+    while True:
+        with threads.use_workers(1):
+            try:
+                batch = next(made)
+            except StopIteration:
+                return
+        yield batch
 
 
 def failure(engine: str, message: str, otherwise: str) -> DpsuError:

@@ -1,15 +1,18 @@
-"""Dask: the primitives of a release over delayed tasks, and nothing else.
+"""Dask: the primitives of a release over tasks of a graph, and nothing else.
 
-A table is a list of tasks that have not run, each of which makes batches of Arrow rows. All of a
-release is one graph, which runs where the caller's Dask runs: in threads, in processes, or on a
-cluster. Workers log tasks that raise, in some versions with their arguments, which are private. So
-no step raises in a task of ours: the task returns why it failed, later ones pass that on, and
-`collect` raises it.
+A table is a list of tasks that have not run, each of which makes batches of Arrow rows. It knows
+the tasks that make its own parts and the table before it: the whole graph is put together once,
+when rows are collected, because Dask would otherwise copy all of it for each new task. The graph
+runs where the caller's Dask runs: in threads, in processes, or on a cluster. Workers log tasks that
+raise, in some versions with their arguments, which are private. So no step raises in a task of
+ours: the task returns why it failed, later ones pass that on, and `collect` raises it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import io
+import pickle
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,7 +28,7 @@ from dpsu.engines.cluster.losses import notes_of
 from dpsu.engines.cluster.messages import ids_of
 from dpsu.engines.cluster.steps import Batches, failure, placed
 from dpsu.errors import DpsuError
-from dpsu.runtime import threads
+from dpsu.randomness.keys import Key
 from dpsu.runtime.extras import load
 
 Places = Callable[[pa.RecordBatch], NDArray[np.int64]]
@@ -45,77 +48,151 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class Parts:
-    """A table: tasks that each make a :class:`Part`, and the columns that all of them have."""
+    """A table: keys of tasks that each make a :class:`Part`, and the columns that all of them have.
+
+    `tasks` are those that make the parts of this table out of the parts of the one `before` it.
+    """
 
     columns: pa.Schema
-    tasks: list[Any]
+    keys: list[Any]
+    tasks: Mapping[Any, Any]
+    before: Parts | None = None
+
+    def graph(self) -> dict[Any, Any]:
+        """All tasks that the parts are made by."""
+        graph: dict[Any, Any] = {}
+        table: Parts | None = self
+        while table is not None:
+            graph.update(table.tasks)
+            table = table.before
+        return graph
 
 
 @dataclass(frozen=True, repr=False)
 class DaskEngine:
-    """The primitives of a release; `salt` spreads items over tasks that sum them."""
+    """The primitives of a release with this key."""
 
-    salt: int
+    key: Key
     notes: set[str]
 
     def map_batches(self, rows: Parts, step: Step, columns: pa.Schema) -> Parts:
-        """One task for each task that made the rows."""
-        named = getattr(step, "__name__", type(step).__name__)
-        return Parts(columns, [task(named, partial(mapped, step), each) for each in rows.tasks])
+        """One task for each task that made the rows; a worker gets the step once for all."""
+        from dask.task_spec import DataNode, Task, TaskRef
+
+        name = getattr(step, "__name__", type(step).__name__)
+        made, shared = task_name(name), task_name(f"{name}_step")
+        tasks: dict[Any, Any] = {shared: DataNode(shared, SharedStep(step))}
+        keys = [(made, at) for at in range(len(rows.keys))]
+        for key, part in zip(keys, rows.keys, strict=True):
+            tasks[key] = Task(key, mapped_with, self.key, TaskRef(shared), TaskRef(part))
+        return Parts(columns, keys, tasks, rows)
 
     def together(self, messages: Parts, partitions: int) -> Parts:
         """Split what every task sends by where it goes, and gather it there."""
-        return self._moved(messages, partitions, _goes_to)
+        return _moved(messages, partitions, _goes_to)
 
     def sum_by_item(self, numbers: Parts) -> Parts:
         """Sum in every task, move each item to one task by its hash, and sum again."""
         parts = self.map_batches(numbers, _sums, numbers.columns)
-        into = len(parts.tasks)
-        moved = self._moved(parts, into, partial(_hashed, self.salt, into))
+        into = len(parts.keys)
+        moved = _moved(parts, into, partial(_hashed, self.key.salt("bucket of item"), into))
         return self.map_batches(moved, _sums, numbers.columns)
 
     def collect(self, rows: Parts) -> pa.Table:
         """Run the graph."""
-        made = computed(rows.tasks)
+        made = computed(rows)
         self.notes.update(*(part.notes for part in made))
         for part in made:
             if part.failure:
                 raise failure("Dask", part.failure, "")
         return pa.Table.from_batches([b for part in made for b in part.batches], rows.columns)
 
-    def _moved(self, rows: Parts, into: int, places: Places) -> Parts:
-        split = [task("dpsu_split", partial(_split, places, into), each) for each in rows.tasks]
-        # Only the part that goes to a task is sent there, so each is a task of its own.
-        return Parts(
-            rows.columns,
-            [
-                task("dpsu_gather", _gathered, [task("dpsu_part", _part, s, to) for s in split])
-                for to in range(into)
-            ],
-        )
+
+class SharedStep:
+    """A step that Dask keeps like data, so that it sends it to a worker once. PRIVATE.
+
+    Workers write data to disk if memory is short, so that the secret key must not be among them:
+    it is left out when the step is pickled, and comes with every task.
+    """
+
+    def __init__(self, step: Step | None, pickled: bytes = b"") -> None:
+        self._step, self._pickled = step, pickled
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._pickled = self._pickled or _pickled(self._step)
+        return SharedStep, (None, self._pickled)
+
+    def step(self, key: Key) -> Step:
+        """The step, with the key of its release."""
+        if self._step is None:
+            self._step = _unpickled(self._pickled, key)
+        return self._step
 
 
-def task(name: str, function: Callable[..., Any], *given: Any) -> Any:
-    """A task that has not run; its name says which step it is, and nothing of what it is given."""
+def _pickled(step: Any) -> bytes:
+    # By the pickler that Dask uses for tasks: a tokenizer may be a function of the caller.
+    from cloudpickle import Pickler
+
+    class Keyless(Pickler):  # type: ignore[misc]
+        def persistent_id(self, each: object) -> str | None:
+            return "key" if isinstance(each, Key) else None
+
+    written = io.BytesIO()
+    Keyless(written).dump(step)
+    return written.getvalue()
+
+
+def _unpickled(pickled: bytes, key: Key) -> Step:
+    class WithKey(pickle.Unpickler):
+        def persistent_load(self, name: Any) -> Key:
+            return key
+
+    step: Step = WithKey(io.BytesIO(pickled)).load()
+    return step
+
+
+def task_name(step: str) -> str:
+    """A name for the tasks of a step, which says nothing of what they are given."""
     # A name of its own: Dask would compute one from the data.
-    return load("dask").delayed(function, pure=False, traverse=False)(
-        *given, dask_key_name=f"{name}-{uuid4().hex}"
-    )
+    return f"{step}-{uuid4().hex}"
 
 
-def computed(tasks: list[Any]) -> list[Part]:
+def _moved(rows: Parts, into: int, places: Places) -> Parts:
+    """The same rows, each in the part that `places` says."""
+    from dask.task_spec import List, Task, TaskRef
+
+    split, part, gather = task_name("dpsu_split"), task_name("dpsu_part"), task_name("dpsu_gather")
+    tasks: dict[Any, Any] = {}
+    for at, key in enumerate(rows.keys):
+        tasks[split, at] = Task((split, at), _split, places, into, TaskRef(key))
+        for to in range(into):
+            # Only the part that goes to a task is sent there, so each is a task of its own.
+            tasks[part, at, to] = Task((part, at, to), _part, TaskRef((split, at)), to)
+    for to in range(into):
+        parts = [TaskRef((part, at, to)) for at in range(len(rows.keys))]
+        tasks[gather, to] = Task((gather, to), _gathered, List(*parts))
+    return Parts(rows.columns, [(gather, to) for to in range(into)], tasks, rows)
+
+
+def computed(rows: Parts) -> list[Part]:
     """Run tasks; the message of an error may quote cells, so it is not passed on."""
-    condition, workers = "", threads.WORKERS
+    from dask.highlevelgraph import HighLevelGraph
+
+    condition, layer = "", task_name("dpsu")
+    graph = HighLevelGraph.from_collections(layer, rows.graph(), dependencies=())
     try:
-        return list(load("dask").compute(*tasks))
+        delayed = load("dask.delayed").Delayed
+        return list(load("dask").compute(*(delayed(key, graph, layer=layer) for key in rows.keys)))
     except DpsuError:
         raise
     except Exception as error:
         condition = type(error).__name__
-    finally:
-        # Several steps at once in the threads of this process may each leave what another set.
-        threads.WORKERS = workers
     raise failure("Dask", "", condition)
+
+
+def mapped_with(key: Key, shared: SharedStep, part: Part) -> Part:
+    """What a step that workers share makes of a part."""
+    return mapped(shared.step(key), part)
 
 
 def mapped(step: Step, part: Part) -> Part:

@@ -17,7 +17,7 @@ from dpsu.engines.cluster.reading import Reader, query_of
 from dpsu.engines.cluster.running import ClusterData, refuse_what_clusters_cannot
 from dpsu.engines.cluster.steps import Guarded
 from dpsu.engines.cluster.texts import portable
-from dpsu.engines.dask.engine import DaskEngine, Part, Parts, mapped, task
+from dpsu.engines.dask.engine import DaskEngine, Part, Parts, mapped, task_name
 from dpsu.errors import DpsuError, ParameterError, without_values
 from dpsu.inputs.files import expand
 from dpsu.inputs.reading import to_read
@@ -60,16 +60,15 @@ class DaskData(ClusterData):
         """A release that has not run."""
         reader = self._reader(plan)
         names = [column.name for column in to_read(reader.columns)]
-        parts = without_values(
-            lambda: list(self.frame[names].to_delayed()),
+        frame = without_values(
+            lambda: partitions_of(self.frame[names]),
             "the Dask DataFrame cannot be cut into its partitions; compute it yourself to see why",
         )
-        tasks = [task("dpsu_Read", partial(read, reader), part) for part in parts]
-        partitions = self.partitions or min(MOST_PARTITIONS, max(1, len(parts)))
-        here = DaskEngine(key.salt("bucket of item"), set())
         schema, codec = reader.schema()
-        ids = schema.field("item").type, codec
-        return query_of(here, Parts(schema, tasks), plan, key, partitions, ids, sample=self.sample)
+        partitions = self.partitions or min(MOST_PARTITIONS, max(1, len(frame.keys)))
+        rows, ids = read_by(reader, frame, schema), (schema.field("item").type, codec)
+        here = DaskEngine(key, set())
+        return query_of(here, rows, plan, key, partitions, ids, sample=self.sample)
 
     def run(self, query: Query[Parts]) -> pa.Array:
         """Released items; warns of rows that are not complete."""
@@ -80,6 +79,28 @@ class DaskData(ClusterData):
 
     def _reader(self, plan: Plan) -> Reader:
         return Reader.of(self.frame._meta, plan)
+
+
+def partitions_of(frame: Any) -> Parts:
+    """The partitions of a DataFrame, and the graph that makes them."""
+    parts = list(frame.to_delayed())
+    # They share one graph.
+    graphs = {id(part.dask): part.dask for part in parts}
+    tasks = {key: task for graph in graphs.values() for key, task in dict(graph).items()}
+    return Parts(pa.schema([]), [part.key for part in parts], tasks)
+
+
+def read_by(reader: Reader, frames: Parts, schema: pa.Schema) -> Parts:
+    """Users and items of all partitions of a DataFrame."""
+    from dask.task_spec import Task, TaskRef
+
+    name = task_name("dpsu_Read")
+    keys = [(name, at) for at in range(len(frames.keys))]
+    tasks = {
+        key: Task(key, read, reader, TaskRef(part))
+        for key, part in zip(keys, frames.keys, strict=True)
+    }
+    return Parts(schema, keys, tasks, frames)
 
 
 def read(reader: Reader, frame: Any) -> Part:

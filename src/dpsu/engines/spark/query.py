@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -43,6 +44,7 @@ from dpsu.inputs.reading import wanted
 from dpsu.inputs.values import Values
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
+from dpsu.runtime.changes import shared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,7 +94,7 @@ class SparkEngine:
 
     def collect(self, rows: DataFrame) -> pa.Table:
         """Run the query."""
-        with _cleaned_up(self.session):
+        with shared(("clean up", id(self.session)), partial(_cleaned_up, self.session)):
             # A frame keeps the settings under which it was made, so one is made under these.
             return failing_quietly(lambda: rows.select("*").toArrow())
 

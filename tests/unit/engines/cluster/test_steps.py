@@ -234,18 +234,28 @@ def test_steps_can_be_sent_and_say_nothing_of_the_key() -> None:
             assert job.key.secret.hex() not in text
 
 
-def test_failures_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "WORKERS", 3)
+def test_a_step_takes_one_thread_and_who_takes_its_rows_as_many_as_before() -> None:
+    def step(batches: Any) -> Any:
+        for _ in batches:
+            yield threads.workers()
 
+    with threads.use_workers(3):
+        for seen in Guarded(step)(iter("abc")):
+            assert (seen, threads.workers()) == (1, 3)
+        # Nor does one that is left before its end keep anything.
+        assert next(Guarded(step)(iter("abc"))) == 1
+        assert threads.workers() == 3
+
+
+def test_failures_tell_nothing() -> None:
     def fails(batches: Any) -> Any:
-        assert threads.WORKERS == 1  # a step takes one thread
         yield next(batches)
         raise ValueError("alice bought a gun")
 
     with pytest.raises(RuntimeError, match=FAILED) as caught:
         list(Guarded(fails)(iter([1])))
     assert "unexpected ValueError at test_steps.py" in str(caught.value)
-    assert threads.WORKERS == 3
+    assert threads.workers() == threads.usual_workers()
     assert "alice" not in repr(caught.value)
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None

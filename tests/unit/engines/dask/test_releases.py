@@ -6,6 +6,7 @@ import datetime
 import logging
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ import pytest
 
 import dpsu
 import dpsu.dask
-from dpsu.engines.dask import engine, query
-from dpsu.randomness.keys import Key
+from dpsu.engines.dask import engine
 from dpsu.runtime import threads
 from tests.support import clusters
 from tests.support.cases import every
@@ -174,18 +174,6 @@ def test_errors_and_logs_tell_nothing_of_the_data(
     assert SECRET not in printed.out + printed.err + caplog.text
 
 
-def test_tasks_show_their_steps_and_not_the_key() -> None:
-    key = Key.from_os()
-    plan = dpsu.plan(mechanism=dpsu.Sips(rounds=2), **BUDGET)
-    frame = typed(clusters.random_table(np.random.default_rng(1), "text-text"))
-    graph = dict(query.DaskData(frame, False, 2).query(plan, key).items().tasks[0].dask)
-    names = {str(name).split("-", maxsplit=1)[0] for name in graph}
-    assert {"dpsu_Read", "dpsu_SendRows", "dpsu_Ask_0", "dpsu_Answer_1"} <= names
-    for shown in (repr(graph), str(list(graph))):
-        assert key.secret.hex() not in shown
-        assert repr(key.secret)[2:-1] not in shown
-
-
 def test_a_schema_is_refused_before_a_ledger_is_charged(tmp_path: Path) -> None:
     ledger = dpsu.Ledger(tmp_path / "ledger.db")
     account = ledger.dataset("visits", budget=(9, 0.1))
@@ -261,12 +249,20 @@ def test_what_dask_cannot_run_is_refused(tmp_path: Path) -> None:
         dpsu.dask.release(dd.read_parquet(file), public_items=file, **BUDGET)
 
 
-def test_this_process_keeps_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlapping_releases_leave_their_threads_to_this_process() -> None:
     """Steps take one thread each, and whatever comes after a release takes all of them."""
-    monkeypatch.setattr(threads, "WORKERS", 3)
     table = clusters.random_table(np.random.default_rng(3), "int-int")
-    dpsu.dask.release(typed(table), **SEEDED)
-    assert threads.WORKERS == 3
+    expected = dpsu.release(table, **SEEDED)
+
+    def release(number: int) -> tuple[bool, int]:
+        with threads.use_workers(number):
+            same = dpsu.dask.release(typed(table), **SEEDED) == expected
+            return same, threads.workers()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(release, [1, 3, 5])) == [(True, 1), (True, 3), (True, 5)]
+        assert list(pool.map(lambda _: threads.workers(), "abc")) == [threads.usual_workers()] * 3
+    assert threads.workers() == threads.usual_workers()
 
 
 def test_a_job_that_dies_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,32 +283,6 @@ def test_the_example_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.Monke
     space: dict[str, Any] = {}
     exec(compile(code, "dask.md", "exec"), space)
     assert space["found"].items == ("bread", "milk")
-
-
-@pytest.mark.slow
-def test_worker_processes_release_the_same_and_log_nothing() -> None:
-    """A scheduler and two workers of their own processes, which talk over the loopback device."""
-    distributed = pytest.importorskip("distributed")
-    table = clusters.random_table(np.random.default_rng(5), "text-text")
-    rows = pd.DataFrame({"user": [SECRET] * 4, "item": ["x"] * 4})
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1",
-            dashboard_address=None,
-        ) as workers,
-        distributed.Client(workers) as client,
-    ):  # fmt: skip
-        for mechanism in (dpsu.WeightedGaussian(), dpsu.Sieve(rounds=3), dpsu.Bits(rounds=1)):
-            plan = dpsu.plan(mechanism=mechanism, counts=True, insecure_seed=5, **BUDGET)
-            there, here = dpsu.dask.release(typed(table), plan), dpsu.release(table, plan)
-            assert there == here
-            assert there.counts is not None
-            assert there.counts.equals(here.counts)
-        with pytest.raises(dpsu.DataError, match="in another"):
-            dpsu.dask.release(parts_of([rows, rows.assign(user=1)], rows.iloc[:0]), **SEEDED)
-        told = str(client.get_worker_logs()) + str(client.cluster.scheduler.get_logs())
-    assert "Compute Failed" not in told
-    assert SECRET not in told
 
 
 def test_a_frame_of_dask_is_not_collected() -> None:
