@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from dpsu.engines.found import Found, Report
-from dpsu.errors import warn
+from dpsu.errors import JobLostError, warn
+from dpsu.ledger.accounting import cost_of
 from dpsu.ledger.spending import Spending
+from dpsu.ledger.ways_out import lost_job
 from dpsu.plans.mechanisms import Choice
 from dpsu.plans.plan import Plan
 from dpsu.plans.prose import warn_of_weakness
@@ -46,7 +48,10 @@ def carry_out(
     with spending.charged(plan, run=started.id, choice=choice) as number:
         begin(started)
         report("reading", 0)
-    found = run(key)
+    try:
+        found = run(key)
+    except JobLostError as error:
+        raise JobLostError(lost_job(spending, cost_of(plan), str(error))) from None
     # The plan that was run may name a number of users, from an estimate that was paid for.
     warn_of_weakness(found.plan, plan)
     approved = plan if isinstance(plan.selection, Choice) else None

@@ -10,6 +10,7 @@ no step raises in a task of ours: the task returns why it failed, later ones pas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,10 +25,12 @@ from dpsu.engines.cluster.engine import Step
 from dpsu.engines.cluster.losses import notes_of
 from dpsu.engines.cluster.messages import ids_of
 from dpsu.engines.cluster.steps import Batches, failure, placed
-from dpsu.errors import DpsuError
+from dpsu.errors import DataError, DpsuError, JobLostError, ResourceError, is_memory_error
 from dpsu.runtime import threads
 from dpsu.runtime.extras import load
 
+# Classes of the library distributed, which may not be installed: what became of workers.
+LOST = {"KilledWorker", "CommClosedError", "NoWorkerError", "RPCClosed", "ClosedClientError"}
 Places = Callable[[pa.RecordBatch], NDArray[np.int64]]
 
 
@@ -106,16 +109,26 @@ def task(name: str, function: Callable[..., Any], *given: Any) -> Any:
 def computed(tasks: list[Any]) -> list[Part]:
     """Run tasks; the message of an error may quote cells, so it is not passed on."""
     condition, workers = "", threads.WORKERS
+    kind: type[DpsuError] = DataError
     try:
         return list(load("dask").compute(*tasks))
     except DpsuError:
         raise
     except Exception as error:
-        condition = type(error).__name__
+        condition, kind = type(error).__name__, kind_of(error)
     finally:
         # Several steps at once in the threads of this process may each leave what another set.
         threads.WORKERS = workers
-    raise failure("Dask", "", condition)
+    raise failure("Dask", "", condition, kind)
+
+
+def kind_of(error: Exception) -> type[DpsuError]:
+    """The error that one of Dask means, by its class alone."""
+    if is_memory_error(error):
+        return ResourceError
+    ended = isinstance(error, (CancelledError, ConnectionError, TimeoutError))
+    named = {each.__name__ for each in type(error).__mro__}
+    return JobLostError if ended or named & LOST else DataError
 
 
 def mapped(step: Step, part: Part) -> Part:
