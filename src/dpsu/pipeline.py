@@ -19,6 +19,7 @@ from dpsu.plans.plan import Plan
 from dpsu.plans.prose import warn_of_weakness
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run, new_run
+from dpsu.showing.progress import LOG
 
 
 def carry_out(
@@ -46,6 +47,8 @@ def carry_out(
     warn_of_weakness(plan)
     started = new_run(spending.dataset)
     with spending.charged(plan, run=started.id, choice=choice) as number:
+        account = "no ledger" if spending.dataset is None else repr(spending.dataset)
+        LOG.info("run %s: charged to %s: %r", started.id, account, plan)
         begin(started)
         report("reading", 0)
     try:
@@ -58,6 +61,7 @@ def carry_out(
     values, counts = found.values()
     released = Release(found.plan, values, counts, _known_share(found), approved, started)
     spending.returned(number)
+    LOG.info("run %s: released %d items", started.id, len(released))
     return released
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import json
+import logging
 import os
 import pickle
 import sqlite3
@@ -194,3 +195,23 @@ def test_a_connection_that_is_lost_says_try_again(run: Run) -> None:  # noqa: F8
             ended, _, said = run("release", *typed, query)
             assert ended == code, (query, said)
     assert run("release", *typed, "select * from t")[0] == 75
+
+
+def test_runs_are_logged_without_numbers_of_the_data(
+    rows: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dpsu")
+    told: list[tuple[str, int]] = []
+    visits = dpsu.Ledger("ledger.db").dataset("visits", budget=(9, 1e-4))
+    released = dpsu.release(rows, **GIVEN, ledger=visits, progress=lambda *each: told.append(each))
+    ours = [each for each in caplog.records if each.name == "dpsu"]
+    assert {each.levelname for each in ours} == {"INFO"}
+    said = [each.getMessage() for each in ours]
+    stages = list(dict.fromkeys(stage for stage, _ in told))
+    run_id = released.run.id
+    assert [line for line in said if line in stages] == stages
+    assert said[0] == f"run {run_id}: charged to 'visits': {released.plan!r}"
+    assert said[-1] == f"run {run_id}: released 2 items"
+    # How many rows or users there are is in none of them, and callbacks are told as before.
+    assert ("reading", 400) in told
+    assert len(said) == len(stages) + 2
