@@ -132,6 +132,7 @@ def test_a_job_that_is_lost_says_what_it_cost(spark: SparkSession, tmp_path: Pat
     assert [each.state for each in ledger.account("visits").releases] == ["unfinished"] * 2
 
 
+@pytest.mark.slow
 def test_a_job_or_session_that_is_ended_is_tried_again_by_the_shell(tmp_path: Path) -> None:
     rows, script = tmp_path / "rows.csv", Path(ending.__file__)
     rows.write_text("user,item\n" + "".join(f"u{u},a\n" for u in range(100)))
