@@ -2,18 +2,28 @@
 
 ::
 
-    DpsuError
-    ├── ParameterError (ValueError)   an option is out of range, missing or does not fit the others
-    ├── DataError      (ValueError)   the data cannot be read as rows of (user, item)
-    ├── BudgetError    (ValueError)   a release would cost more than is left for its dataset
-    ├── LedgerError    (OSError)      the ledger cannot be read or written, or is damaged
-    ├── OutputError    (OSError)      the result cannot be written where it was asked for
-    ├── ResourceError  (MemoryError)  neither memory nor disk has room for the data
-    └── MissingLibraryError (ImportError)  what was asked for needs a library that is not installed
-    DataWarning        (UserWarning)  the data can be used, but the curator should know something
+     1  DpsuError
+     2  ├── ParameterError (ValueError)   an option is out of range, missing or does not fit others
+     2  ├── DataError      (ValueError)   the data cannot be read as rows of (user, item)
+     3  ├── BudgetError    (ValueError)   a release costs more than is left, or its name is spent
+     1  ├── LedgerError    (OSError)      the ledger cannot be read or written, or is damaged
+     1  ├── OutputError    (OSError)      the result cannot be written where it was asked for
+    75  ├── ResourceError  (MemoryError)  neither memory nor disk has room for the data
+    75  ├── JobLostError   (RuntimeError) a cluster ended the job, or lost what it ran on
+     2  └── MissingLibraryError (ImportError)  what was asked for needs a library
+        DataWarning    (UserWarning)  the data can be used, but their curator should know something
 
 A message names what was typed, the bound and the fix. It never contains a value from the data, and
 neither does the chain of exceptions behind it: see :func:`without_values`.
+
+The number is the `exit_code` of the error, with which the command line ends. It belongs to the
+class; an error for which that is wrong has its own, by what failed and never by a text:
+
+1. *failed*: a defect, a damaged ledger, a disk that fails, and what the others do not name.
+2. *input*: the command, the data or the surroundings must be mended, such as a missing file.
+3. *refused*: by the budget, a plan that was edited, or a name that is spent or has another plan.
+75. *try again*: the cause may pass, such as a full disk, a locked ledger, a name that runs in
+    another process, a server that cannot be reached, or a job that was lost.
 """
 
 from __future__ import annotations
@@ -30,10 +40,42 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 LONGEST_SHOWN = 60
+# Exit codes. The last is EX_TEMPFAIL of sysexits.h, which Windows does not have.
+FAILED, INPUT, REFUSED, TRY_AGAIN = 1, 2, 3, 75
+# What the numbers of errors mean: some pass, and some a person must mend.
+_OF_SYSTEM = dict.fromkeys(
+    (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENFILE, errno.ETIMEDOUT),
+    TRY_AGAIN,
+) | dict.fromkeys(
+    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS), INPUT
+)
+# BUSY, LOCKED, NOMEM, FULL and PROTOCOL; PERM, READONLY, CANTOPEN and NOTADB.
+_OF_SQLITE = dict.fromkeys((5, 6, 7, 13, 15), TRY_AGAIN) | dict.fromkeys((3, 8, 14, 26), INPUT)
 
 
 class DpsuError(Exception):
-    """Anything this package raises on purpose."""
+    """Anything this package raises on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, then what to do.
+    exit_code : int, optional
+        The exit code of this error, where it is not that of its class.
+
+    Attributes
+    ----------
+    exit_code : int
+        With what the command line ends: 1 failed, 2 the input must be mended, 3 refused, 75 try
+        again.
+    """
+
+    exit_code: int = FAILED
+
+    def __init__(self, message: str = "", *, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        if exit_code is not None:
+            self.exit_code = exit_code
 
 
 class ParameterError(DpsuError, ValueError):
@@ -46,15 +88,21 @@ class ParameterError(DpsuError, ValueError):
         of the command line ``--max-items 0``.
     flags : mapping, optional
         Names that options have on the command line, where these differ.
+    exit_code : int, optional
+        As for all errors; 2 by default.
     **options
         What was typed for each option that the message names; ``...`` where only its name is
         meant.
     """
 
-    def __init__(self, message: str, flags: Any = None, **options: Any) -> None:
+    exit_code = INPUT
+
+    def __init__(
+        self, message: str, flags: Any = None, *, exit_code: Any = None, **options: Any
+    ) -> None:
         self.message, self.options = message, options
         self.flags: dict[str, str] = dict(flags or {})
-        super().__init__(self._spelled(_in_python))
+        super().__init__(self._spelled(_in_python), exit_code=exit_code)
 
     def in_the_shell(self) -> str:
         """The message with options as they are typed in the shell."""
@@ -71,12 +119,15 @@ class ParameterError(DpsuError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers of a cluster send errors home.
-        return partial(ParameterError, self.message, self.flags, **self.options), ()
+        code, options = self.exit_code, self.options
+        return partial(ParameterError, self.message, self.flags, exit_code=code, **options), ()
 
 
-def option_error(name: str, what: str, value: object = ..., *, flags: Any = None) -> ParameterError:
+def option_error(
+    name: str, what: str, value: object = ..., *, flags: Any = None, exit_code: int = INPUT
+) -> ParameterError:
     """The error for one option: its name, with the value if that is given, and what is wrong."""
-    return ParameterError(f"{{{name}}} {what}", flags, **{name: value})
+    return ParameterError(f"{{{name}}} {what}", flags, exit_code=exit_code, **{name: value})
 
 
 def _in_python(name: str, value: object) -> str:
@@ -107,9 +158,13 @@ def shown(value: object) -> str:
 class DataError(DpsuError, ValueError):
     """The data cannot be read as rows of (user, item)."""
 
+    exit_code = INPUT
+
 
 class BudgetError(DpsuError, ValueError):
-    """A release would cost more than is left for its dataset."""
+    """A release would cost more than is left for its dataset, or its name is spent."""
+
+    exit_code = REFUSED
 
 
 class LedgerError(DpsuError, OSError):
@@ -123,9 +178,23 @@ class OutputError(DpsuError, OSError):
 class ResourceError(DpsuError, MemoryError):
     """Neither memory nor disk has room for the data."""
 
+    exit_code = TRY_AGAIN
+
+
+class JobLostError(DpsuError, RuntimeError):
+    """A cluster ended the job, or lost the session or the machines it ran on.
+
+    Nothing is wrong with the data, and nothing was released. Of a job that was charged, the message
+    says what stays charged.
+    """
+
+    exit_code = TRY_AGAIN
+
 
 class MissingLibraryError(DpsuError, ImportError):
     """What was asked for needs a library that is not installed."""
+
+    exit_code = INPUT
 
 
 class DataWarning(UserWarning):
@@ -180,6 +249,18 @@ def is_memory_error(error: BaseException) -> bool:
     # Python has no exception of its own for threads that cannot start.
     no_thread = type(error) is RuntimeError and str(error) == "can't start new thread"
     return no_thread or isinstance(error, MemoryError)
+
+
+def exit_code_of(error: BaseException) -> int:
+    """The exit code that a failure means, by its class or its number, and never by its text."""
+    if isinstance(error, DpsuError):
+        return error.exit_code
+    if is_memory_error(error):
+        return TRY_AGAIN
+    if isinstance(error, OSError):
+        return _OF_SYSTEM.get(error.errno or 0, FAILED)
+    # Errors of SQLite have a number of their own, and tell more in its upper bits.
+    return _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, FAILED)
 
 
 def unless_short(call: Callable[[], T]) -> T:

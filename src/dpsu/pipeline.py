@@ -10,13 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from dpsu.engines.found import Found, Report
-from dpsu.errors import warn
+from dpsu.errors import JobLostError, warn
+from dpsu.ledger.accounting import cost_of
 from dpsu.ledger.spending import Spending
+from dpsu.ledger.ways_out import lost_job
 from dpsu.plans.mechanisms import Choice
 from dpsu.plans.plan import Plan
 from dpsu.plans.prose import warn_of_weakness
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run, new_run
+from dpsu.showing.progress import LOG
 
 
 def carry_out(
@@ -44,15 +47,21 @@ def carry_out(
     warn_of_weakness(plan)
     started = new_run(spending.dataset)
     with spending.charged(plan, run=started.id, choice=choice) as number:
+        account = "no ledger" if spending.dataset is None else repr(spending.dataset)
+        LOG.info("run %s: charged to %s: %r", started.id, account, plan)
         begin(started)
         report("reading", 0)
-    found = run(key)
+    try:
+        found = run(key)
+    except JobLostError as error:
+        raise JobLostError(lost_job(spending, cost_of(plan), str(error))) from None
     # The plan that was run may name a number of users, from an estimate that was paid for.
     warn_of_weakness(found.plan, plan)
     approved = plan if isinstance(plan.selection, Choice) else None
     values, counts = found.values()
     released = Release(found.plan, values, counts, _known_share(found), approved, started)
     spending.returned(number)
+    LOG.info("run %s: released %d items", started.id, len(released))
     return released
 
 

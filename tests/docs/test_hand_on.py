@@ -43,7 +43,7 @@ def test_keys_and_sums_share_a_ledger(tmp_path: Path, monkeypatch: pytest.Monkey
     (typed,) = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
     shell(typed, tmp_path)
     # The second time nothing is left.
-    shell(typed, tmp_path, wanted=1)
+    shell(typed, tmp_path, wanted=3)
     keys = pq.read_table(tmp_path / "keys.parquet")["product"].to_pylist()
     assert "product 0001" in keys
     monkeypatch.chdir(tmp_path)

@@ -22,6 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
+from dpsu.errors import ParameterError
 from tools.soak import data, promises
 from tools.soak.batches import everything_said, in_batches, leaks, unexpected
 from tools.soak.cases import Attack, Room, Verdict
@@ -266,20 +269,21 @@ def _typed(rng: random.Random) -> list[str]:
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors)
         for errors in ("surrogateescape", "backslashreplace")
     ]
-    troubles, code = [], 0
+    troubles, code, usage = [], 0, False
     sys.argv = ["dpsu", *arguments]
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
         try:
             main()
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            usage = isinstance(stop.__context__, (ParameterError, click.UsageError))
         except BaseException as error:
             troubles.append(unexpected(error))
     said = streams[1].buffer.getvalue().decode(errors="replace")
     troubles += promises.said_wrongly(said)
-    troubles += [] if code in (0, 1, 2) else [f"it ended with {code}"]
+    troubles += [] if code in (0, 1, 2, 3, 75) else [f"it ended with {code}"]
     # Standard input says nothing of itself before it is read.
-    if code == 2 and "-" not in arguments and promises.entries(Path(LEDGER)):
+    if usage and "-" not in arguments and promises.entries(Path(LEDGER)):
         troubles.append(f"it was charged for a usage error: {said.strip()[-150:]}")
     return [f"dpsu {' '.join(_short(a) for a in arguments)}: {trouble}" for trouble in troubles]
 

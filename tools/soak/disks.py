@@ -59,7 +59,7 @@ def _case(rng: random.Random, room: Room) -> list[str]:
         temporary=folder / (FULL if where in ("temporary", "everything") else TEMPORARY),
     )
     troubles = promises.judge(task, folder, ended, room)
-    if ended.code == 1 and not CLEAR.search(ended.stderr):
+    if ended.code in promises.FAILURES and not CLEAR.search(ended.stderr):
         troubles.append(f"it does not say what is full: {ended.stderr.strip()[-200:]}")
     told = f"{where}, {free} bytes free"
     return [f"{told}: {trouble} [{' '.join(task.arguments())}]" for trouble in troubles]

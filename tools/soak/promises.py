@@ -9,6 +9,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpsu.errors import FAILED, TRY_AGAIN
 from tools.soak import data, running
 from tools.soak.cases import Room
 from tools.soak.running import Ended
@@ -22,6 +23,8 @@ OLD = b"what was there before\n"
 OF_ONE_RUN = re.compile(rb"\b[0-9a-f]{32}\b|\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 ABSENT, WAS, NEW, PART, BROKEN = "absent", "old", "new", "in part", "broken"
 DONE, VOID = "done", "void"
+# Exit codes of runs that fail where nothing is wrong with what was typed or with the data.
+FAILURES = (FAILED, TRY_AGAIN)
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def _about_the_end(
     by_signal = () if sent is None else (-sent, 128 + sent)
     if ended.code == running.HUNG:
         troubles.append("it hung")
-    elif ended.code not in (0, 1, *by_signal):
+    elif ended.code not in (0, *FAILURES, *by_signal):
         troubles.append(f"it ended with {ended.code}: {ended.stderr.strip()[-200:]}")
     complete = items == NEW and (task.report is None or report == NEW)
     if ended.code == 0 and not complete:
@@ -155,7 +158,7 @@ def _about_the_end(
     wrote = items in (NEW, PART) or report == NEW
     if "no output was written" in ended.stderr and wrote:
         troubles.append(f"it says that no output was written, items {items}, report {report}")
-    if ended.code == 1 and not silently and not ended.stderr.strip():
+    if ended.code in FAILURES and not silently and not ended.stderr.strip():
         troubles.append("it failed without a word")
     return troubles
 

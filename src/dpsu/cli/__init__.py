@@ -15,7 +15,13 @@ import click
 import dpsu
 from dpsu.cli.interrupts import ignore_signals, leave_interrupted, listen, stage
 from dpsu.cli.streams import to_stderr
-from dpsu.errors import NO_MEMORY, DpsuError, ParameterError, is_memory_error
+from dpsu.errors import (
+    NO_MEMORY,
+    DpsuError,
+    ParameterError,
+    exit_code_of,
+    is_memory_error,
+)
 
 # One file of this folder each, which is loaded when the command is named, or listed in the help.
 COMMANDS = (
@@ -45,11 +51,14 @@ def cli() -> None:
 
     Many users each hold a set of items; release as many of the items as possible while no single
     user can be noticed.
+
+    Exit codes: 0 done, 1 failed, 2 usage or data, 3 refused by a budget or a plan, 75 try again,
+    128 and the signal if interrupted.
     """
 
 
 def main(*, own_process: bool = False) -> None:
-    """Run the command line; exit code 0, 2 for usage and 1 for anything else.
+    """Run the command line, and leave with the exit code that `dpsu.errors` lists.
 
     Parameters
     ----------
@@ -69,12 +78,12 @@ def main(*, own_process: bool = False) -> None:
         error.show()
         sys.exit(error.exit_code)
     except ParameterError as error:
-        fail(error.in_the_shell(), 2)
+        fail(error.in_the_shell(), error.exit_code)
     except Exception as error:
-        if stage.stop_requested:
+        if stage.signal:
             # Standard error may have gone, and with it what was to be said of the interruption.
             leave_interrupted()
-        fail(_worded(error), 1)
+        fail(_worded(error), exit_code_of(error))
 
 
 def _worded(error: Exception) -> str:

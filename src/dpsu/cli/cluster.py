@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -112,7 +112,9 @@ def opened_on_spark(
     try:
         yield failing_quietly(lambda: open_frame(session, files, format_))
     finally:
-        session.stop()
+        # One that is gone cannot be stopped.
+        with suppress(Exception):
+            session.stop()
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -36,12 +36,15 @@ class Stage:
 
     outputs: dict[str, str] = field(default_factory=dict)
     spending: Spending | None = None
-    stop_requested: bool = False
+    # The number of the first signal that came.
+    signal: int = 0
     deferring: bool = False
+    finished: bool = False
 
     def begin(self) -> None:
         """Forget what an earlier command of this process wrote."""
-        self.outputs, self.spending, self.stop_requested, self.deferring = {}, None, False, False
+        self.outputs, self.spending = {}, None
+        self.signal, self.deferring, self.finished = 0, False, False
 
     def message(self) -> str:
         """What is true of the outputs at this moment."""
@@ -83,12 +86,16 @@ def signals_deferred() -> Iterator[None]:
         yield
     finally:
         stage.deferring = False
-    if stage.stop_requested:
+    if stage.signal:
         raise KeyboardInterrupt
 
 
 def leave_interrupted() -> NoReturn:
-    """Say what was written, remove what was not finished, and end without waiting for threads."""
+    """Say what was written, remove what was not finished, and end without waiting for threads.
+
+    The exit code is the one that shells show for a death by this signal; a process that is the
+    first of its container cannot die by one. Where all is in place, it is 0.
+    """
     _leaving.acquire()
     sweep()
     if somebody_watches():
@@ -96,7 +103,7 @@ def leave_interrupted() -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write("\x1b[?25h")
     to_stderr(f"dpsu: interrupted; {stage.message()}")
-    os._exit(1)
+    os._exit(0 if stage.finished else 128 + (stage.signal or signal.SIGINT))
 
 
 def ignore_signals() -> None:
@@ -108,8 +115,10 @@ def ignore_signals() -> None:
 def _wait_for_signals(heard: int) -> None:
     """Read the number of each signal that comes, and leave when it is time to."""
     while True:
-        if os.read(heard, 1)[0] not in _SIGNALS:
+        number = os.read(heard, 1)[0]
+        if number not in _SIGNALS:
             continue
-        waits, stage.stop_requested = stage.deferring and not stage.stop_requested, True
+        waits = stage.deferring and not stage.signal
+        stage.signal = stage.signal or number
         if not waits:
             leave_interrupted()

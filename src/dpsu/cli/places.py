@@ -17,7 +17,7 @@ from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import LINES, Form, print_warnings, put_in_place, told_warnings, writable
 from dpsu.cli.sources import data_of, files_read
 from dpsu.cli.streams import to_stderr, to_stdout
-from dpsu.errors import OutputError
+from dpsu.errors import INPUT, OutputError
 from dpsu.ledger.spending import Spending
 from dpsu.plans.prose import guarantee
 from dpsu.reports import summary
@@ -85,7 +85,8 @@ class Places:
         if output is not None and (what := other_than_file(output)) is not None:
             raise OutputError(
                 f"cannot write {str(output)!r}: it is {what}; leave out --output to print to "
-                "standard output, or name a file"
+                "standard output, or name a file",
+                exit_code=INPUT,
             )
         written = {"output": output, "report": self.report}
         writable(read, written, {"output": form.suffixes}, quiet=self.quiet)

@@ -87,6 +87,7 @@ def put_in_place(named: Mapping[str, PendingFile], done: Callable[[], None] = la
         for ready in named.values():
             ready.finish()
         done()
+        stage.finished = stage.spending is None or not stage.spending.unfinished
 
 
 @contextmanager

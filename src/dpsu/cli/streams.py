@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dpsu.errors import OutputError
+from dpsu.errors import OutputError, exit_code_of
 from dpsu.runtime.writing import write_all
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def to_stdout(text: str) -> None:
             "cannot write standard output: who was reading it stopped before the end"
         ) from None
     except OSError as error:
-        raise OutputError(f"cannot write standard output: {error.strerror}") from None
+        raise OutputError(
+            f"cannot write standard output: {error.strerror}", exit_code=exit_code_of(error)
+        ) from None
 
 
 @contextlib.contextmanager

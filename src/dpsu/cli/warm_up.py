@@ -14,7 +14,7 @@ import click
 
 from dpsu.cli.progress import shown_steps
 from dpsu.cli.streams import to_stdout
-from dpsu.errors import OutputError
+from dpsu.errors import INPUT, OutputError
 
 USERS = 400
 # More than mechanisms that take a number of items are told to keep.
@@ -48,7 +48,8 @@ def warm_up_command(quiet: bool) -> None:
         tried = " and ".join(map(str, machine_code.folders()))
         raise OutputError(
             f"compiled code cannot be kept, so that every process compiles anew: {tried} cannot be "
-            "written; set NUMBA_CACHE_DIR to a folder that can be"
+            "written; set NUMBA_CACHE_DIR to a folder that can be",
+            exit_code=INPUT,
         )
     compiled = 0
 

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from dpsu.errors import DataError, DpsuError, ParameterError, ResourceError, option_error
+from dpsu.errors import (
+    INPUT,
+    TRY_AGAIN,
+    DataError,
+    DpsuError,
+    ParameterError,
+    ResourceError,
+    option_error,
+)
 from dpsu.inputs.columns import collation_error, pick, sql_of_one_spelling
 from dpsu.runtime.extras import load
 
@@ -55,8 +63,11 @@ SQLSTATES = {
     "42501": "this user may not read what it names",
     "42": "it does not fit the tables and their types",
     "25006": "it would change something, and dpsu only reads",
+    "53": "the server is short of memory, disk or connections",
     "57014": "the server canceled it",
 }
+# Classes of codes that another run may not meet: resources, and what an operator does.
+PASSING = ("53", "57")
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,14 +149,19 @@ class Query:
         with _closed_at_the_end(contextlib.ExitStack()) as reading:
             self._open(columns, reading)
 
-    def _open(self, columns: Sequence[Column], reading: contextlib.ExitStack) -> Callable[[], Any]:
-        """Connect and check the columns; returns a function that starts reading."""
+    def _open(
+        self, columns: Sequence[Column], reading: contextlib.ExitStack
+    ) -> tuple[Callable[[], Any], Callable[[], DataError]]:
+        """Connect and check the columns.
+
+        Returns a function that starts reading, and one that says why reading failed.
+        """
         from dpsu.inputs.keyed import check_types
 
         open_ = _open_duckdb if self.source.startswith(DUCKDB) else _open_postgres
-        schema, read = open_(self, columns, reading)
+        schema, read, explain = open_(self, columns, reading)
         check_types(columns, schema)
-        return read
+        return read, explain
 
     def _tables(self, columns: Sequence[Column]) -> Iterator[ReadTable]:
         """Run the query and read the wanted columns of its result, batch by batch."""
@@ -153,8 +169,8 @@ class Query:
 
         self._refuse_early()
         with _closed_at_the_end(contextlib.ExitStack()) as opening:
-            reader = self._open(columns, opening)()
-            reading = opening.pop_all()
+            read, explain = self._open(columns, opening)
+            reader, reading = read(), opening.pop_all()
 
         def batches() -> Iterator[ReadTable]:
             import pyarrow as pa
@@ -166,27 +182,18 @@ class Query:
                     yield from tables_of(reader, BROKEN)
                     return
                 # Out of its context: what stands there may be read by others.
-                raise self._failure()
+                raise explain()
 
         return batches()
 
-    def _failure(self) -> DataError:
-        """An error for a failed read; whether the server still answers decides which."""
-        if self.source.startswith(POSTGRES):
-            try:
-                _postgres().connect(self.source).close()
-            except Exception:
-                return DataError(LOST)
-        return DataError(BROKEN)
 
-
-def _query_error(problem: str) -> ParameterError:
-    return ParameterError(f"{{query}}: {problem}", query=...)
+def _query_error(problem: str, exit_code: int = INPUT) -> ParameterError:
+    return ParameterError(f"{{query}}: {problem}", exit_code=exit_code, query=...)
 
 
 def _open_duckdb(
     query: Query, columns: Sequence[Column], reading: contextlib.ExitStack
-) -> tuple[Any, Callable[[], Any]]:
+) -> tuple[Any, Callable[[], Any], Callable[[], DataError]]:
     import duckdb
 
     from dpsu.inputs.frames import refuse_what_arrow_hides
@@ -231,17 +238,18 @@ def _open_duckdb(
 
     # A query without rows has a schema, too.
     schema = _explained(lambda: read(f"{query.rows} LIMIT 0"), explain).schema
-    return schema, lambda: _explained(lambda: read(query.rows), explain)
+    return schema, lambda: _explained(lambda: read(query.rows), explain), lambda: DataError(BROKEN)
 
 
 def _open_postgres(
     query: Query, columns: Sequence[Column], reading: contextlib.ExitStack
-) -> tuple[Any, Callable[[], Any]]:
+) -> tuple[Any, Callable[[], Any], Callable[[], DataError]]:
     postgres = _postgres()
     connection = _explained(
         lambda: postgres.connect(query.source),
         lambda error: DataError(
-            f"cannot connect to {query.shown!r}: is the server there, and may this user log in?"
+            f"cannot connect to {query.shown!r}: is the server there, and may this user log in?",
+            exit_code=TRY_AGAIN,
         ),
     )
     reading.callback(connection.close)
@@ -261,10 +269,20 @@ def _open_postgres(
         reading.callback(reader.close)
         return reader
 
+    def explain_reading() -> DataError:
+        try:
+            # A connection that is there can do this, whatever became of the query.
+            connection.rollback()
+        except Exception:
+            return DataError(LOST, exit_code=TRY_AGAIN)
+        return DataError(BROKEN)
+
     def explain(error: Exception) -> DpsuError:
         code = str(getattr(error, "sqlstate", None) or "")
         problem = SQLSTATES.get(code) or SQLSTATES.get(code[:2])
-        return query._failure() if problem is None else _query_error(problem)
+        if problem is None:
+            return explain_reading()
+        return _query_error(problem, TRY_AGAIN if code[:2] in PASSING else INPUT)
 
     def ask_collations() -> Any:
         asked = (COLLATION.format(name=_quoted([name]), rows=query.rows) for name in names)
@@ -277,7 +295,7 @@ def _open_postgres(
     for name, by_bytes in zip(names, _explained(ask_collations, explain), strict=True):
         if not by_bytes or _is_citext(schema.field(name).type):
             raise collation_error(name, sql_of_one_spelling(name, "lower"))
-    return _as_text(schema), lambda: _explained(run, explain)
+    return _as_text(schema), lambda: _explained(run, explain), explain_reading
 
 
 def _is_citext(type_: Any) -> bool:

@@ -24,7 +24,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import BudgetError, LedgerError, ParameterError, option_error, warn
+from dpsu.errors import (
+    INPUT,
+    BudgetError,
+    LedgerError,
+    ParameterError,
+    exit_code_of,
+    option_error,
+    warn,
+)
 from dpsu.ledger.accounting import Cost, total
 from dpsu.ledger.elsewhere import charge_elsewhere
 from dpsu.ledger.prices import price
@@ -283,7 +291,9 @@ class Ledger:
                 # Whatever is not committed is rolled back.
                 connection.close()
         except sqlite3.Error as error:
-            raise LedgerError(f"ledger {str(self.path)!r}: {_trouble(error)}") from None
+            raise LedgerError(
+                f"ledger {str(self.path)!r}: {_trouble(error)}", exit_code=exit_code_of(error)
+            ) from None
 
     def _refuse_no_file(self, *, create: bool) -> None:
         try:
@@ -291,12 +301,16 @@ class Ledger:
         except (FileNotFoundError, NotADirectoryError):
             if create:
                 return
-            raise LedgerError(f"there is no ledger {str(self.path)!r}") from None
+            raise LedgerError(f"there is no ledger {str(self.path)!r}", exit_code=INPUT) from None
         except OSError as error:
-            raise LedgerError(f"ledger {str(self.path)!r}: {error.strerror}") from None
+            raise LedgerError(
+                f"ledger {str(self.path)!r}: {error.strerror}", exit_code=exit_code_of(error)
+            ) from None
         if not stat.S_ISREG(mode):
             # A pipe would be waited for, and what is written to a device is gone.
-            raise LedgerError(f"{str(self.path)!r} cannot be a ledger: it is not a regular file")
+            raise LedgerError(
+                f"{str(self.path)!r} cannot be a ledger: it is not a regular file", exit_code=INPUT
+            )
 
     def _book(self, connection: sqlite3.Connection, *, create: bool) -> Book:
         """All entries of a file that is a ledger, or is made one now."""
@@ -305,16 +319,19 @@ class Ledger:
         found = _parts(connection)
         if not application and not found:
             if not create:
-                raise LedgerError(f"ledger {str(self.path)!r} is empty: nothing was charged yet")
+                raise LedgerError(
+                    f"ledger {str(self.path)!r} is empty: nothing was charged yet", exit_code=INPUT
+                )
             for statement in _statements(SCHEMA):
                 connection.execute(statement)
             return Book(self.path)
         if application != APPLICATION:
-            raise LedgerError(f"{str(self.path)!r} is not a ledger of dpsu")
+            raise LedgerError(f"{str(self.path)!r} is not a ledger of dpsu", exit_code=INPUT)
         if version != FORMAT:
             raise LedgerError(
                 f"ledger {str(self.path)!r} has format {version}, and this dpsu knows {FORMAT}; "
-                "see with the dpsu that wrote it what is left, and begin a new ledger with that"
+                "see with the dpsu that wrote it what is left, and begin a new ledger with that",
+                exit_code=INPUT,
             )
         changed = sorted(name for name, _ in found.items() ^ _expected_parts().items())
         if changed:

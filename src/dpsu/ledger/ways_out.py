@@ -13,6 +13,7 @@ from dpsu.privacy.guarantee import Privacy
 
 if TYPE_CHECKING:
     from dpsu.ledger.records import Account
+    from dpsu.ledger.spending import Spending
 
 
 def refusal(account: Account, cost: Cost, mechanism: str, path: Path) -> str:
@@ -76,3 +77,13 @@ def _by_sieve(cost: Cost) -> Cost:
         return cost
     sieve = Sieve()
     return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy), 1))
+
+
+def lost_job(spending: Spending, cost: Cost, why: str) -> str:
+    """Why a job was lost that has begun to read, and what that costs."""
+    if spending.path is None:
+        return (
+            f"{why}. No ledger was charged; count {told(cost.privacy)} as spent if others may see "
+            "that this run failed"
+        )
+    return f"{why}. {told(cost.privacy)} stays charged to {spending.dataset!r}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsu._version import __version__
-from dpsu.errors import ParameterError
+from dpsu.errors import REFUSED, ParameterError
 from dpsu.inputs.columns import Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.options import whole_number
@@ -141,7 +141,8 @@ class Plan:
         )  # fmt: skip
         if (again.design, again.noisy_counts) != (self.design, self.noisy_counts):
             raise ParameterError(
-                "this plan is not what its mechanism and guarantee lead to; make it with dpsu.plan"
+                "this plan is not what its mechanism and guarantee lead to; make it with dpsu.plan",
+                exit_code=REFUSED,
             )
 
     @property
@@ -367,7 +368,10 @@ class Plan:
             return cls.from_json(text)
         except ParameterError as error:
             raise ParameterError(
-                f"{str(path)!r}: {error.message}", error.flags, **error.options
+                f"{str(path)!r}: {error.message}",
+                error.flags,
+                exit_code=error.exit_code,
+                **error.options,
             ) from None
 
     @classmethod

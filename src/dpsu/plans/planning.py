@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpsu.errors import ParameterError, option_error
+from dpsu.errors import REFUSED, ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.inputs.values import Values
@@ -205,17 +205,22 @@ def with_public_data(
     plan = _with_tokenizer(plan, item)
     if _tokenizer_file(plan.item) != plan.tokenizer_file:
         raise option_error(
-            "tokenizer", "is another file than the plan was made with", plan.item.tokenizer
-        )
+            "tokenizer", "is another file than the plan was made with", plan.item.tokenizer,
+            exit_code=REFUSED,
+        )  # fmt: skip
     given = _read(prior, public_items, _item_columns(plan.item))
     held = plan.knowledge
     for name, wanted in (("prior", plan.prior), ("public_items", plan.public_items)):
         new, old = getattr(given, name), getattr(held, name)
         if old is not None and _digest(old) != wanted:
-            raise ParameterError(f"the plan holds another {{{name}}} than it says", **{name: ...})
+            raise ParameterError(
+                f"the plan holds another {{{name}}} than it says", exit_code=REFUSED, **{name: ...}
+            )
         if new is not None and _digest(new) != wanted:
             what = "another one" if wanted is not None else "none"
-            raise option_error(name, f"is not what the plan was made with, which is {what}")
+            raise option_error(
+                name, f"is not what the plan was made with, which is {what}", exit_code=REFUSED
+            )
         if wanted is not None and new is None and old is None:
             raise ParameterError(
                 f"the plan was made with {{{name}}}, which a file does not hold; give it again",
@@ -243,7 +248,7 @@ def _with_tokenizer(plan: Plan, item: Any) -> Plan:
         or item.source.tokenizer != plan.item.source.tokenizer
         or (callable(held) and item.tokenizer is not held)
     ):
-        raise ParameterError("the plan was made for another {item}", item=...)
+        raise ParameterError("the plan was made for another {item}", exit_code=REFUSED, item=...)
     return replace(plan, item=item)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpsu._version import __version__
-from dpsu.errors import ParameterError
+from dpsu.errors import REFUSED, ParameterError
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users
 from dpsu.inputs.tokens import Tokens
 from dpsu.inputs.values import Values
@@ -282,7 +282,8 @@ def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: 
     if found["hash"] != derived["hash"]:
         raise ParameterError(
             "what was decided in this plan (guarantee, mechanism, columns, seed or version) is not "
-            f"what its hash stands for, so it was edited after it was made. {ANEW}"
+            f"what its hash stands for, so it was edited after it was made. {ANEW}",
+            exit_code=REFUSED,
         )
     place = _differing(found, json.loads(json.dumps(derived)), "")
     if place is None:
@@ -292,7 +293,8 @@ def refuse_differences(found: dict[str, Any], derived: dict[str, Any], version: 
         why = f"it was edited, or dpsu {version} designed it otherwise than dpsu {__version__} does"
     raise ParameterError(
         f"this plan is not what its mechanism and guarantee lead to: {place} differs, so {why}. "
-        f"{ANEW}"
+        f"{ANEW}",
+        exit_code=REFUSED,
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from dpsu.errors import OutputError, ParameterError
+from dpsu.errors import INPUT, OutputError, ParameterError, exit_code_of
 
 Write = Callable[[BinaryIO], object]
 PIECE = 1 << 20
@@ -42,13 +42,16 @@ def check_writable(path: Path, suffixes: tuple[str, ...]) -> None:
             f"cannot write {path.name!r}: its name must end in {', '.join(suffixes)}"
         )
     if not target.parent.is_dir():
-        raise OutputError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
+        raise OutputError(
+            f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}",
+            exit_code=INPUT,
+        )
     probe = _beside(target)
     _partials.add(probe)
     try:
         probe.touch(exist_ok=False)
     except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+        raise _failure(path, error) from None
     finally:
         _forget(probe)
 
@@ -75,7 +78,7 @@ def _target_of(path: Path) -> Path:
     """The file that is to be written, links followed; an error where there is something else."""
     what = other_than_file(path)
     if what is not None:
-        raise OutputError(f"cannot write {str(path)!r}: it is {what}; name a file")
+        raise OutputError(f"cannot write {str(path)!r}: it is {what}; name a file", exit_code=INPUT)
     return _followed(path)
 
 
@@ -135,7 +138,7 @@ class PendingFile:
             _to_disk(self._file.fileno())
         except OSError as error:
             self.discard()
-            raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+            raise _failure(path, error) from None
         except BaseException:
             self.discard()
             raise
@@ -148,7 +151,7 @@ class PendingFile:
             self._partial.replace(self._target)
             _partials.discard(self._partial)
         except OSError as error:
-            raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+            raise _failure(self.path, error) from None
 
     def finish(self) -> None:
         """Close the file, and bring its new name to the disk, too."""
@@ -159,7 +162,7 @@ class PendingFile:
             # A folder may be writable but not readable.
             return
         except OSError as error:
-            raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+            raise _failure(self.path, error) from None
 
     def discard(self) -> None:
         """Remove the temporary file, unless it was put in place."""
@@ -296,7 +299,7 @@ def _found(path: Path) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+        raise _failure(path, error) from None
     except ValueError:
         raise ParameterError(f"cannot write {str(path)!r}: it is not a valid file name") from None
 
@@ -304,6 +307,13 @@ def _found(path: Path) -> os.stat_result | None:
 def _followed(path: Path) -> Path:
     """The file that links lead to: its temporary file is made beside it."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _failure(path: Path, error: OSError) -> OutputError:
+    """Why a file cannot be written, as the system says it."""
+    return OutputError(
+        f"cannot write {str(path)!r}: {error.strerror or error}", exit_code=exit_code_of(error)
+    )
 
 
 def _forget(partial: Path) -> None:

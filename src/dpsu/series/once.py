@@ -16,7 +16,14 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from dpsu.engines.found import Found
-from dpsu.errors import BudgetError, OutputError, ParameterError
+from dpsu.errors import (
+    REFUSED,
+    TRY_AGAIN,
+    BudgetError,
+    OutputError,
+    ParameterError,
+    exit_code_of,
+)
 from dpsu.ledger.spending import Spending
 from dpsu.plans.plan import Plan
 from dpsu.randomness.keys import Key
@@ -86,13 +93,16 @@ class Once(NotKept):
                 f"{{once}} was released by another plan, {str(planned)[:16]}, and this one is "
                 f"{asked.hash[:16]}; nothing was read or charged. Give the options of that "
                 "time, or another name to spend again",
+                exit_code=REFUSED,
                 once=self._name,
             )
         if done:
             return released_before(kept(self._items), asked, run)
         if claimed_by_somebody(self._begun):
             raise ParameterError(
-                "{once} is running in another process; wait until it has ended", once=self._name
+                "{once} is running in another process; wait until it has ended",
+                exit_code=TRY_AGAIN,
+                once=self._name,
             )
         raise BudgetError(
             f"the release {self._name!r} was charged and failed or was killed before its result "
@@ -108,11 +118,14 @@ class Once(NotKept):
             self._claim = claim(self._begun, f"{json.dumps(noted)}\n")
         except FileExistsError:
             raise ParameterError(
-                "another process began {once} meanwhile; nothing was read", once=self._name
+                "another process began {once} meanwhile; nothing was read",
+                exit_code=TRY_AGAIN,
+                once=self._name,
             ) from None
         except OSError as error:
             raise OutputError(
-                f"cannot write {str(self._begun)!r}: {error.strerror}; nothing was read"
+                f"cannot write {str(self._begun)!r}: {error.strerror}; nothing was read",
+                exit_code=exit_code_of(error),
             ) from None
 
     def keeping(self, run: Callable[[Key], Found]) -> Callable[[Key], Found]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsu.engines.found import Found
-from dpsu.errors import BudgetError, ParameterError, option_error
+from dpsu.errors import TRY_AGAIN, BudgetError, ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
@@ -250,7 +250,8 @@ class Series:
         if newest is not None and newest.state == RUNNING:
             raise ParameterError(
                 f"period {begun} of {str(self.path)!r} is running in another process; wait until "
-                "it has ended"
+                "it has ended",
+                exit_code=TRY_AGAIN,
             )
         if wanted is not None and wanted <= begun:
             if self._state.period(wanted).state == DONE:

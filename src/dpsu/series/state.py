@@ -24,7 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsu.engines.found import Found
-from dpsu.errors import BudgetError, OutputError, ParameterError
+from dpsu.errors import (
+    FAILED,
+    TRY_AGAIN,
+    BudgetError,
+    OutputError,
+    ParameterError,
+    exit_code_of,
+)
 from dpsu.plans.plan import Plan
 from dpsu.results import Release, Run
 from dpsu.runtime.writing import (
@@ -94,7 +101,9 @@ class State:
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 raise there from None
-            raise OutputError(f"cannot make {str(self.path)!r}: {error.strerror}") from None
+            raise OutputError(
+                f"cannot make {str(self.path)!r}: {error.strerror}", exit_code=exit_code_of(error)
+            ) from None
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
@@ -160,13 +169,15 @@ class State:
         except FileExistsError:
             raise ParameterError(
                 f"another process began period {number} of {str(self.path)!r} meanwhile; nothing "
-                "was read. Try again when it has ended"
+                "was read. Try again when it has ended",
+                exit_code=TRY_AGAIN,
             ) from None
         except OSError as error:
             there = self._file(number, BEGUN).exists()
             raise OutputError(
                 f"cannot note in {str(self.path)!r} that period {number} begins: {error.strerror}; "
-                f"nothing was read, and the period is {'spent all the same' if there else 'left'}"
+                f"nothing was read, and the period is {'spent all the same' if there else 'left'}",
+                exit_code=FAILED if there else exit_code_of(error),
             ) from None
 
     def finish(self, number: int, found: Found) -> None:

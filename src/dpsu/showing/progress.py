@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,6 +20,9 @@ from dpsu.showing.markup import Html, escaped
 Stages = Callable[[str, int], None]
 Steps = Callable[[int, int], None]
 
+# What happens, without any number of the data; people choose where it goes.
+LOG = logging.getLogger("dpsu")
+LOG.addHandler(logging.NullHandler())
 COMPILING = "compiling for this machine, once for each mechanism; it takes up to a minute"
 SECONDS_BETWEEN_UPDATES = 0.2
 # What writing to a stream that is gone raises; rich makes an exit of a broken pipe.
@@ -26,8 +30,25 @@ _GONE = (OSError, ValueError, SystemExit)
 
 
 def stages(progress: bool | Stages | None) -> AbstractContextManager[Stages]:
-    """What the `progress` of a release means: a function, True for a bar, otherwise nothing."""
-    return _meant(progress, stages_on)
+    """What the `progress` of a release means: a function, True for a bar, otherwise nothing.
+
+    Whatever it is, each stage is logged, once: how often one comes may be private.
+    """
+    return _logged(_meant(progress, stages_on))
+
+
+@contextmanager
+def _logged(shown: AbstractContextManager[Stages]) -> Iterator[Stages]:
+    logged: set[str] = set()
+    with shown as show:
+
+        def log_and_show(stage: str, number: int) -> None:
+            if stage not in logged:
+                logged.add(stage)
+                LOG.info(stage)
+            show(stage, number)
+
+        yield log_and_show
 
 
 def steps(progress: bool | Steps | None, name: str) -> AbstractContextManager[Steps]:

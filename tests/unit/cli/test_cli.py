@@ -88,7 +88,7 @@ def test_mechanisms_are_listed_and_shown_at_work(run: Run) -> None:
     assert all(name in out for name in (*OF_PAIRS, "not private"))
 
 
-def test_other_errors_exit_with_1(run: Run, tmp_path: Path) -> None:
+def test_errors_before_and_after_the_charge_name_the_data(run: Run, tmp_path: Path) -> None:
     bad, nulls, lost = tmp_path / "not.parquet", tmp_path / "nulls.csv", tmp_path / "no" / "x.txt"
     bad.write_text("who,what\n")
     nulls.write_text("who,what\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(100)) + ",a\nu1,\n")
@@ -99,7 +99,7 @@ def test_other_errors_exit_with_1(run: Run, tmp_path: Path) -> None:
         ((nulls, "--strict"), "some rows have no 'who' or no 'what'"),
     ):
         code, out, err = run("release", *typed, *COLUMNS, *PRIVACY)
-        assert (code, out) == (1, ""), typed
+        assert (code, out) == (2, ""), typed
         assert words in err, typed
     code, out, err = run("release", nulls, *COLUMNS, *PRIVACY)
     assert (code, out) == (0, "a\nb\n")

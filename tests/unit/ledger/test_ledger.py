@@ -388,7 +388,7 @@ def test_only_regular_files_are_ledgers(run: Run, tmp_path: Path) -> None:
         for act in (lambda: Ledger(path).datasets(), lambda: charge(Ledger(path))):  # noqa: B023
             with pytest.raises(dpsu.LedgerError, match="not a regular file"):
                 act()
-        assert run("ledger", path)[0] == 1
+        assert run("ledger", path)[0] == 2
     with pytest.raises(dpsu.DpsuError, match="circle"):
         charge(Ledger(tmp_path / "circle"))
     with pytest.raises(dpsu.DpsuError, match="x" * 999):
@@ -432,7 +432,7 @@ def refused(ledger: Ledger, run: Run, words: str) -> None:
         assert "must lie between" not in str(caught.value)  # nobody called with it
     for more in (("--json",), ("--dataset", "visits", "--set-budget", "9,1e-5")):
         code, out, err = run("ledger", ledger.path, *more)
-        assert (code, out) == (1, "")
+        assert (code in (1, 2), out) == (True, "")
         assert words in err
         assert "defect" not in err
 
@@ -787,7 +787,7 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:
     assert out.exists()
     out.unlink()
     code, stdout, err = run("release", rows, *spend, *named, "--output", out)
-    assert (code, stdout, out.exists()) == (1, "", False)
+    assert (code, stdout, out.exists()) == (3, "", False)
     assert "Nothing was read or charged" in err
     code, stdout, _ = run("ledger", book)
     assert code == 0
@@ -802,14 +802,14 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:
     code, stdout, _ = run("ledger", book, "--dataset", "visits", "--set-budget", "5,1e-5")
     assert "budget: epsilon 5" in stdout
     (tmp_path / "mixed.jsonl").write_text('{"user": 1, "item": 1}\n{"user": 0.5, "item": 1}\n')
-    assert run("release", tmp_path / "mixed.jsonl", "--strict", *spend, *named[:2])[0] == 1
+    assert run("release", tmp_path / "mixed.jsonl", "--strict", *spend, *named[:2])[0] == 2
     told = " ".join(run("ledger", book)[1].split())
     assert "1 done: its result is where it was asked for" in told
     assert "1 unfinished: charged, and not known to have ended: it is running, failed or" in told
     assert "void" not in told
     assert run("ledger", book, "--dataset", "vists")[0] == 2
     assert run("ledger", book, "--set-budget", "5,1e-5")[0] == 2
-    assert run("ledger", tmp_path / "nowhere.db")[0] == 1
+    assert run("ledger", tmp_path / "nowhere.db")[0] == 2
 
 
 # Many at once, and kills.

@@ -167,7 +167,7 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "note: monday was released" in err
     assert "nothing was read or charged" in err
     code, out, err = run(*typed, "--epsilon", "0.5", *book)
-    assert (code, out) == (2, "")
+    assert (code, out) == (3, "")
     assert "--once monday was released by another plan" in err
     code, out, err = run(*typed, "--epsilon", "1", *once)
     assert (code, "--once monday needs a --ledger" in err) == (2, True)

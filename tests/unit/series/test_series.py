@@ -434,9 +434,9 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (code, "write it elsewhere" in err) == (2, True)
     (tmp_path / "bad.csv").write_text("who,what\n,\n")
     code, out, err = run("series", "next", "v", "bad.csv", "--strict")
-    assert (code, "period 3 of 3 is spent, and has no result" in err) == (1, True)
+    assert (code, "period 3 of 3 is spent, and has no result" in err) == (2, True)
     code, out, err = run("series", "next", "v", "2.csv")
-    assert (code, "all 3 periods of the series" in err) == (1, True)
+    assert (code, "all 3 periods of the series" in err) == (3, True)
     assert run("series", "items", "v") == (0, "bread\nmilk\n", "")
     assert run("series", "items", "v", "--period", "2") == (0, "milk\n", "")
     assert "unfinished" in run("series", "show", "v")[1]

@@ -262,7 +262,7 @@ def test_without_the_library_the_error_says_what_to_install(
         train_tokenizer(ENGLISH)
     (tmp_path / "words.txt").write_text("bread\n")
     code, _, err = run("tokenizer", tmp_path / "words.txt", "--output", tmp_path / "t.json")
-    assert (code, err) == (1, "dpsu: this needs tokenizers: pip install 'dpsu[tokenizers]'\n")
+    assert (code, err) == (2, "dpsu: this needs tokenizers: pip install 'dpsu[tokenizers]'\n")
 
 
 USAGE = [
@@ -314,7 +314,7 @@ def test_the_command_tells_what_it_did(run: Run, tmp_path: Path) -> None:
         assert json.loads(output.read_text("utf-8")) == json.loads(trained.to_str())
     (tmp_path / "words.parquet").write_bytes(b"no")
     code, _, err = run("tokenizer", tmp_path / "words.parquet", "--output", tmp_path / "t.json")
-    assert (code, "cannot be read as a .parquet file" in err) == (1, True)
+    assert (code, "cannot be read as a .parquet file" in err) == (2, True)
 
 
 @pytest.mark.slow

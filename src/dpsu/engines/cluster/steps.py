@@ -34,7 +34,8 @@ from dpsu.contributions.samples import Sample
 from dpsu.engines import local
 from dpsu.engines.cluster.messages import LOST, ROWS, Message, arrived, ids_of, pack, sent, unpack
 from dpsu.engines.estimates import histogram
-from dpsu.errors import DataError, DpsuError, ResourceError
+from dpsu.errors import FAILED as EXIT_FAILED
+from dpsu.errors import DataError, DpsuError, JobLostError, ResourceError
 from dpsu.inputs.public import Prior, PublicItems
 from dpsu.plans.plan import Plan
 from dpsu.randomness.coins import flip_coins
@@ -48,6 +49,12 @@ Batches = Iterator[pa.RecordBatch]
 ROWS_AT_ONCE, ROWS_IN_MESSAGE = 1 << 20, 1 << 9
 ROWS_IN_BATCH = 1 << 16
 FAILED = "dpsu step failed: "
+# What to do about a job that failed.
+FIXES: dict[type[DpsuError], str] = {
+    DataError: "Logs of the cluster say more, and may quote private values",
+    ResourceError: "Give its machines more memory, or use more partitions",
+    JobLostError: "It was canceled, or its session or its machines are gone; try again",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,20 +128,24 @@ def _on_one_thread(step: Callable[[Batches], Batches], batches: Batches) -> Batc
         yield batch
 
 
-def failure(engine: str, message: str, otherwise: str) -> DpsuError:
+def failure(
+    engine: str, message: str, otherwise: str, kind: type[DpsuError] = DataError
+) -> DpsuError:
     """What to raise for a job that failed, by the text of its error, which may quote cells.
 
-    Only what :class:`Guarded` wrote into it is passed on; `otherwise` names any other failure.
+    Only what :class:`Guarded` wrote into it is passed on; `otherwise` names any other failure, and
+    `kind` is the error that this is.
     """
     ours = re.search(re.escape(FAILED) + r"(?:(\w+): )?([^\n]*)", message)
-    if ours is None or ours.group(1) is None:
-        where = otherwise if ours is None else ours.group(2)
-        return DataError(
-            f"{engine} could not finish the job ({where}); nothing was released. Logs of the "
-            "cluster say more, and may quote private values"
-        )
-    kind = ResourceError if ours.group(1) == "ResourceError" else DataError
-    return kind(ours.group(2).strip())
+    unfinished = f"{engine} could not finish the job ({{}}); nothing was released. {{}}"
+    if ours is None:
+        return kind(unfinished.format(otherwise, FIXES[kind]))
+    if ours.group(1) is None:
+        # An unexpected error of a step is a defect, and not one of the data.
+        where = unfinished.format(ours.group(2), FIXES[DataError])
+        return DataError(where, exit_code=EXIT_FAILED)
+    named = ResourceError if ours.group(1) == "ResourceError" else DataError
+    return named(ours.group(2).strip())
 
 
 @dataclass(frozen=True, repr=False)

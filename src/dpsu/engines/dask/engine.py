@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,10 +28,12 @@ from dpsu.engines.cluster.engine import Step
 from dpsu.engines.cluster.losses import notes_of
 from dpsu.engines.cluster.messages import ids_of
 from dpsu.engines.cluster.steps import Batches, failure, placed
-from dpsu.errors import DpsuError
+from dpsu.errors import DataError, DpsuError, JobLostError, ResourceError, is_memory_error
 from dpsu.randomness.keys import Key
 from dpsu.runtime.extras import load
 
+# Classes of the library distributed, which may not be installed: what became of workers.
+LOST = {"KilledWorker", "CommClosedError", "NoWorkerError", "RPCClosed", "ClosedClientError"}
 Places = Callable[[pa.RecordBatch], NDArray[np.int64]]
 
 
@@ -180,14 +183,24 @@ def computed(rows: Parts) -> list[Part]:
 
     condition, layer = "", task_name("dpsu")
     graph = HighLevelGraph.from_collections(layer, rows.graph(), dependencies=())
+    kind: type[DpsuError] = DataError
     try:
         delayed = load("dask.delayed").Delayed
         return list(load("dask").compute(*(delayed(key, graph, layer=layer) for key in rows.keys)))
     except DpsuError:
         raise
     except Exception as error:
-        condition = type(error).__name__
-    raise failure("Dask", "", condition)
+        condition, kind = type(error).__name__, kind_of(error)
+    raise failure("Dask", "", condition, kind)
+
+
+def kind_of(error: Exception) -> type[DpsuError]:
+    """The error that one of Dask means, by its class alone."""
+    if is_memory_error(error):
+        return ResourceError
+    ended = isinstance(error, (CancelledError, ConnectionError, TimeoutError))
+    named = {each.__name__ for each in type(error).__mro__}
+    return JobLostError if ended or named & LOST else DataError
 
 
 def mapped_with(key: Key, shared: SharedStep, part: Part) -> Part:

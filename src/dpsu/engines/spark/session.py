@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsu.errors import ParameterError
+from dpsu.engines.spark.quietly import condition_of
+from dpsu.errors import TRY_AGAIN, ParameterError
 from dpsu.runtime.extras import load
 
 if TYPE_CHECKING:
@@ -48,12 +49,21 @@ def open_session(master: str, settings: Mapping[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     if master.startswith(CONNECT):
         builder = builder.remote(master)
-    elif has_java():
-        _launch(master, settings)
-    else:
+    elif not has_java():
         raise ParameterError(NO_JAVA)
-    session: SparkSession = builder.getOrCreate()
-    return session
+    try:
+        if not master.startswith(CONNECT):
+            _launch(master, settings)
+        session: SparkSession = builder.getOrCreate()
+        return session
+    except Exception as error:
+        name = condition_of(error)
+    raise ParameterError(
+        f"{{master}}: no session of Spark can be opened there ({name}); is a cluster there, and "
+        "are the settings right?",
+        exit_code=TRY_AGAIN,
+        master=master,
+    )
 
 
 def _launch(master: str, settings: Mapping[str, str]) -> None:

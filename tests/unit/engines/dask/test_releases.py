@@ -174,6 +174,26 @@ def test_errors_and_logs_tell_nothing_of_the_data(
     assert SECRET not in printed.out + printed.err + caplog.text
 
 
+def test_workers_and_connections_that_are_lost_are_no_fault_of_the_data(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"user": [SECRET] * 4, "item": ["x"] * 4})
+    visits = dpsu.Ledger(tmp_path / "ledger.db").dataset("visits", budget=(9, 0.2))
+    plan = dpsu.plan(mechanism="weighted-gaussian", **BUDGET)
+    for error, kind, words in (
+        (ConnectionResetError(SECRET), dpsu.JobLostError, "(4, 0.05) stays charged to 'visits'"),
+        (MemoryError(SECRET), dpsu.ResourceError, "more memory"),
+    ):
+
+        def broken(part: pd.DataFrame, error: Exception = error) -> pd.DataFrame:
+            raise error
+
+        failing = dd.from_pandas(rows, 2).map_partitions(broken, meta=rows.iloc[:0])
+        with pytest.raises(kind) as caught:
+            dpsu.dask.release(failing, plan, ledger=visits)
+        assert words in str(caught.value)
+        assert SECRET not in str(caught.value)
+        assert caught.value.exit_code == 75
+
+
 def test_a_schema_is_refused_before_a_ledger_is_charged(tmp_path: Path) -> None:
     ledger = dpsu.Ledger(tmp_path / "ledger.db")
     account = ledger.dataset("visits", budget=(9, 0.1))
