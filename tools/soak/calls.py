@@ -275,11 +275,10 @@ def _typed(rng: random.Random) -> list[str]:
             code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except BaseException as error:
             troubles.append(unexpected(error))
-    said = streams[1].buffer.getvalue().decode(errors="replace")
-    troubles += promises.said_wrongly(said)
-    troubles += [] if code in (0, 1, 2) else [f"it ended with {code}"]
-    # Standard input says nothing of itself before it is read.
-    if code == 2 and "-" not in arguments and promises.entries(Path(LEDGER)):
+    printed, said = (each.buffer.getvalue().decode(errors="replace") for each in streams)
+    troubles += promises.said_wrongly(said) + promises.breakdowns(printed)
+    troubles += [] if code in (0, *promises.FAILED) else [f"it ended with {code}"]
+    if code == 2 and promises.entries(Path(LEDGER)):
         troubles.append(f"it was charged for a usage error: {said.strip()[-150:]}")
     return [f"dpsu {' '.join(_short(a) for a in arguments)}: {trouble}" for trouble in troubles]
 
