@@ -96,11 +96,11 @@ def _worded(error: Exception) -> str:
 def run() -> NoReturn:
     """The `dpsu` command: `main`, and then leave without waiting for threads that read ahead."""
     code: Any = 0
-    hold_closed()
-    # Nothing here needs BLAS, which NumPy loads, and which takes memory at once for each thread.
-    for name in BLAS_THREADS:
-        os.environ.setdefault(name, "1")
     try:
+        hold_closed()
+        # Nothing needs BLAS, which NumPy loads, and which takes memory at once for each thread.
+        for name in BLAS_THREADS:
+            os.environ.setdefault(name, "1")
         try:
             main(own_process=True)
         except SystemExit as stop:
