@@ -76,7 +76,10 @@ def expand(
     for path in paths:
         # Arrow can open no others.
         without_values(
-            str(path).encode, "the name of a file is not UTF-8; rename the file", ParameterError
+            str(path).encode,
+            "the name of a file is not UTF-8, or the locale is another; rename the file, or set "
+            "PYTHONUTF8=1",
+            ParameterError,
         )
         if not is_pipe(path) and not _is(path.is_file):
             raise ParameterError(
