@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from tools.soak import data, promises
 from tools.soak.batches import everything_said, in_batches, leaks, unexpected
 from tools.soak.cases import Attack, Room, Verdict
@@ -252,7 +254,8 @@ def _typed(rng: random.Random) -> list[str]:
 
     name = rng.choice(("release", "release", "release", *COMMANDS))
     arguments = [name.split()[0], *COMMANDS[name]]
-    command = cli.commands[name.split()[0]]
+    command = cli.get_command(click.Context(cli), name.split()[0])
+    assert command is not None
     options = [p for p in command.params if p.name not in NOT_TYPED and p.opts]
     charged = command.name == "release" and rng.random() < 0.5
     if charged:

@@ -138,7 +138,8 @@ def _afterwards(task: Task, folder: Path, room: Room) -> list[str]:
     if ended.code:
         return [f"a run afterwards failed: {ended.stderr.strip()[-200:]}"]
     troubles = promises.breakdowns(ended.stderr)
-    for left in folder.rglob("*.partial"):
+    # An empty one may be about to be written by another process, so that no run touches it.
+    for left in (each for each in folder.rglob("*.partial") if each.stat().st_size):
         if left.parent != folder or not (left.name in ended.stderr or "--quiet" in task.words):
             troubles.append(f"left behind without a word: {left.relative_to(folder)}")
     charges = len(promises.entries(folder / task.ledger)) if task.ledger else 0
