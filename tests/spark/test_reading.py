@@ -134,7 +134,7 @@ def test_tables_and_parquet(spark: SparkSession, tmp_path: Path) -> None:
 @every(
     ("sources", "format_", "words"),
     [
-        (["-"], "csv", "no standard input"),
+        (["-"], "csv", "no pipes"),
         (["rows.jsonl"], None, "Spark reads parquet"),
         (["rows.csv.zst"], None, "no .zst"),
         (["rows.csv", "rows.parquet"], None, "one format"),

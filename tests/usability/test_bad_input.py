@@ -115,6 +115,8 @@ def test_what_is_no_option_is_refused() -> None:
         ("strict='no' is neither True nor False", {"strict": "no"}),
         ("plan is a dict; give what dpsu.plan returned", {"plan": {"epsilon": 1}}),
         ("user must be the name of a column as text, not a int", {"user": 5}),
+        ("user is not UTF-8; rename the column", {"user": "\udcff"}),
+        ("item is not UTF-8; rename the column", {"item": ["item", "\udcff"]}),
         ("item must be the name of a column as text, not a set", {"item": {"a", "b"}}),
     ]
     for words, options in cases:

@@ -255,7 +255,8 @@ def _typed(rng: random.Random) -> list[str]:
 
     name = rng.choice(("release", "release", "release", *COMMANDS))
     arguments = [name.split()[0], *COMMANDS[name]]
-    command = cli.commands[name.split()[0]]
+    command = cli.get_command(click.Context(cli), name.split()[0])
+    assert command is not None
     options = [p for p in command.params if p.name not in NOT_TYPED and p.opts]
     charged = command.name == "release" and rng.random() < 0.5
     if charged:
@@ -279,11 +280,10 @@ def _typed(rng: random.Random) -> list[str]:
             usage = isinstance(stop.__context__, (ParameterError, click.UsageError))
         except BaseException as error:
             troubles.append(unexpected(error))
-    said = streams[1].buffer.getvalue().decode(errors="replace")
-    troubles += promises.said_wrongly(said)
-    troubles += [] if code in (0, 1, 2, 3, 75) else [f"it ended with {code}"]
-    # Standard input says nothing of itself before it is read.
-    if usage and "-" not in arguments and promises.entries(Path(LEDGER)):
+    printed, said = (each.buffer.getvalue().decode(errors="replace") for each in streams)
+    troubles += promises.said_wrongly(said) + promises.breakdowns(printed)
+    troubles += [] if code in (0, *promises.FAILED) else [f"it ended with {code}"]
+    if usage and promises.entries(Path(LEDGER)):
         troubles.append(f"it was charged for a usage error: {said.strip()[-150:]}")
     return [f"dpsu {' '.join(_short(a) for a in arguments)}: {trouble}" for trouble in troubles]
 

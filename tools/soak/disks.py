@@ -24,6 +24,7 @@ from tools.soak.promises import FULL, LEDGER, TEMPORARY, Task
 
 SIZE = 1 << 20
 PAGE = 4096
+ENOUGH = 40 * PAGE  # for the rows, in temporary files
 WHERE = ("output", "report", "ledger", "stdout", "temporary", "everything", "limit")
 CLEAR = re.compile(r"space|disk|full|room|large|quota", re.IGNORECASE)
 
@@ -59,7 +60,9 @@ def _case(rng: random.Random, room: Room) -> list[str]:
         temporary=folder / (FULL if where in ("temporary", "everything") else TEMPORARY),
     )
     troubles = promises.judge(task, folder, ended, room)
-    if ended.code in promises.FAILURES and not CLEAR.search(ended.stderr):
+    if ended.code and where == "temporary" and free >= ENOUGH:
+        troubles.append("the rows did not go to a folder that has room for them")
+    if ended.code in promises.FAILED and not CLEAR.search(ended.stderr):
         troubles.append(f"it does not say what is full: {ended.stderr.strip()[-200:]}")
     told = f"{where}, {free} bytes free"
     return [f"{told}: {trouble} [{' '.join(task.arguments())}]" for trouble in troubles]

@@ -1,7 +1,8 @@
 """Damaged files: bits flipped, parts cut, doubled, swapped or put in, of every format.
 
-A release of such a file may succeed, or be refused by an error of this package. It must not end in
-any other way, must not say a private value, and must not release what one user holds.
+A release of such a file may succeed, or be refused by an error of this package, and so may a plan
+with one of public items. It must not end in any other way, must not say a private value, and must
+not release what one user holds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dpsu.inputs.formats import COMPRESSIONS
 from tools.soak import data
 from tools.soak.batches import everything_said, in_batches, leaks, unexpected
 from tools.soak.cases import Attack, Room, Verdict
+from tools.soak.promises import breakdowns
 
 USERS = 60
 SILENCE = 180.0  # seconds for one file
@@ -43,6 +45,7 @@ OPTIONS: tuple[Mapping[str, Any], ...] = (
     {"mechanism": "weighted-laplace", "item": dpsu.Tokens("item")},
     {"mechanism": "greedy"},
     {"mechanism": "sieve"},
+    {"public_items": True},
 )
 
 
@@ -63,7 +66,8 @@ def _prepare(folder: Path) -> Callable[[int], list[str]]:
         said.truncate()
         troubles = _case(random.Random(seed), originals, folder)
         said.seek(0)
-        return troubles + leaks(said.read().decode(errors="replace"), "printed")
+        printed = said.read().decode(errors="replace")
+        return troubles + leaks(printed, "printed") + breakdowns(printed)
 
     return case
 
@@ -84,6 +88,9 @@ def _case(rng: random.Random, originals: Mapping[str, bytes], folder: Path) -> l
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
+            if "public_items" in options:
+                dpsu.plan(epsilon=1, delta=1e-6, public_items=path)
+                return []
             found = dpsu.release(path, epsilon=data.EPSILON, delta=data.DELTA, **options)
             troubles += _must_not_come_out(found.items, path, options)
             found.report()

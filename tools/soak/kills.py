@@ -33,6 +33,7 @@ def _run(seeds: Sequence[int], room: Room) -> list[Verdict]:
 
 def _case(rng: random.Random, room: Room) -> list[str]:
     task = random_task(rng)
+    task = replace(task, once=task.ledger is not None and rng.random() < 0.5)
     promises.reference(task, room)
     folder = room.fresh()
     promises.prepare(task, folder, room)
@@ -130,17 +131,25 @@ def _once(key: object, task: Task, room: Room, measure: Callable[[Path], float])
 
 
 def _afterwards(task: Task, folder: Path, room: Room) -> list[str]:
-    """A run afterwards must work, whatever was left behind."""
+    """A run afterwards must work, whatever was left behind, and under a name it costs nothing."""
     before = promises.entries(folder / task.ledger) if task.ledger else []
     again = replace(task, charged_before=bool(before))
     ended = running.run_to_the_end(again.arguments(), folder)
     if ended.code:
         return [f"a run afterwards failed: {ended.stderr.strip()[-200:]}"]
+    troubles = promises.breakdowns(ended.stderr)
+    # An empty one may be about to be written by another process, so that no run touches it.
+    for left in (each for each in folder.rglob("*.partial") if each.stat().st_size):
+        if left.parent != folder or not (left.name in ended.stderr or "--quiet" in task.words):
+            troubles.append(f"left behind without a word: {left.relative_to(folder)}")
+    charges = len(promises.entries(folder / task.ledger)) if task.ledger else 0
+    if task.once and charges != 1 + task.charged_before:
+        troubles.append(f"a name has {charges - task.charged_before} charges")
     expected = promises.reference(task, room)
     items = ended.stdout if task.output is None else promises.content_of(folder / task.output)
     if items != expected.items:
-        return [f"a run afterwards wrote something else: {(items or b'')[:200]!r}"]
-    return []
+        troubles.append(f"a run afterwards wrote something else: {(items or b'')[:200]!r}")
+    return troubles
 
 
 KILLS = Attack(

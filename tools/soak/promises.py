@@ -6,10 +6,9 @@ import io
 import re
 import signal
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpsu.errors import FAILED, TRY_AGAIN
 from tools.soak import data, running
 from tools.soak.cases import Room
 from tools.soak.running import Ended
@@ -23,15 +22,16 @@ OLD = b"what was there before\n"
 OF_ONE_RUN = re.compile(rb"\b[0-9a-f]{32}\b|\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 ABSENT, WAS, NEW, PART, BROKEN = "absent", "old", "new", "in part", "broken"
 DONE, VOID = "done", "void"
-# Exit codes of runs that fail where nothing is wrong with what was typed or with the data.
-FAILURES = (FAILED, TRY_AGAIN)
+# It failed; what is typed or read is wrong; it is refused; another try may do.
+FAILED = (1, 2, 3, 75)
 
 
 @dataclass(frozen=True)
 class Task:
     """A release to run: where it reads and writes, and what was there before.
 
-    `output` None means standard output.
+    `output` None means standard output. `typed` stands for the source on the command line, if it
+    is to be read by another name.
     """
 
     mechanism: str = "weighted-gaussian"
@@ -44,10 +44,14 @@ class Task:
     replaces: bool = False
     public: bool = False
     words: tuple[str, ...] = ()
+    typed: str | None = None
+    once: bool = False
 
     def arguments(self) -> list[str]:
         """What is typed behind `dpsu`."""
-        typed = ["release", self.source, "--epsilon", f"{data.EPSILON:g}", "--delta", "1e-9"]
+        typed = ["release", self.typed or self.source]
+        typed += ["--format", Path(self.source).suffix[1:]] if self.typed else []
+        typed += ["--epsilon", f"{data.EPSILON:g}", "--delta", "1e-9"]
         typed += ["--mechanism", self.mechanism, *data.CERTAIN[self.mechanism], *self.words]
         typed += ["--output", self.output] if self.output else []
         typed += ["--report", self.report] if self.report else []
@@ -55,6 +59,7 @@ class Task:
         if self.ledger:
             typed += ["--ledger", self.ledger, "--dataset", DATASET]
             typed += [] if self.charged_before else ["--budget", BUDGET]
+            typed += ["--once", "week"] if self.once else []
         return typed
 
     @property
@@ -91,7 +96,7 @@ def reference(task: Task, room: Room) -> Reference:
     )  # fmt: skip
     known = room.memory.get(key)
     if not isinstance(known, Reference):
-        known = room.memory[key] = _undisturbed(task, room)
+        known = room.memory[key] = _undisturbed(replace(task, typed=None), room)
     return known
 
 
@@ -146,11 +151,11 @@ def _about_files(task: Task, items: str, report: str) -> list[str]:
 def _about_the_end(
     task: Task, ended: Ended, items: str, report: str, *, sent: int | None, silently: bool
 ) -> list[str]:
-    troubles = said_wrongly(ended.stderr)
+    troubles = said_wrongly(ended.stderr) + breakdowns(ended.stdout.decode(errors="replace"))
     by_signal = () if sent is None else (-sent, 128 + sent)
     if ended.code == running.HUNG:
         troubles.append("it hung")
-    elif ended.code not in (0, *FAILURES, *by_signal):
+    elif ended.code not in (0, *FAILED, *by_signal):
         troubles.append(f"it ended with {ended.code}: {ended.stderr.strip()[-200:]}")
     complete = items == NEW and (task.report is None or report == NEW)
     if ended.code == 0 and not complete:
@@ -158,29 +163,34 @@ def _about_the_end(
     wrote = items in (NEW, PART) or report == NEW
     if "no output was written" in ended.stderr and wrote:
         troubles.append(f"it says that no output was written, items {items}, report {report}")
-    if ended.code in FAILURES and not silently and not ended.stderr.strip():
+    if ended.code in FAILED and not silently and not ended.stderr.strip():
         troubles.append("it failed without a word")
     return troubles
 
 
 def said_wrongly(stderr: str) -> list[str]:
     """What must never be said: private values, tracebacks, and that something is a defect."""
+    piece = data.private_piece(stderr)
+    private = [] if piece is None else [f"it says a private value (…{piece}…)"]
+    return private + breakdowns(stderr)
+
+
+def breakdowns(said: str) -> list[str]:
+    """Tracebacks, and words that something is a defect, wherever they are printed."""
     import dpsu
 
     troubles = []
-    if (piece := data.private_piece(stderr)) is not None:
-        troubles.append(f"it says a private value (…{piece}…)")
     # What the interpreter says before the command listens, so while modules are imported, is not
     # ours.
     package = re.escape(str(Path(dpsu.__file__).parent))
-    importing = re.search(rf'File "{package}(?!/__main__)\S*", line \d+, in <module>', stderr)
-    frames = re.findall(rf'File "{package}\S*?/(\w+\.py)", line (\d+), in (\w+)', stderr)
-    if "Traceback" in stderr and frames and not importing:
+    importing = re.search(rf'File "{package}(?!/__main__)\S*", line \d+, in <module>', said)
+    frames = re.findall(rf'File "{package}\S*?/(\w+\.py)", line (\d+), in (\w+)', said)
+    if "Traceback (most recent call last)" in said and frames and not importing:
         path = " > ".join(f"{file}:{line} {name}" for file, line, name in frames[-3:])
-        troubles.append(f"a traceback: {stderr.strip().splitlines()[-1][:100]} ({path})")
-    if "this is a defect" in stderr:
-        found = re.search(r"unexpected .*?;", stderr)
-        troubles.append(f"it calls itself defective: {found[0] if found else stderr[-200:]}")
+        troubles.append(f"a traceback: {said.strip().splitlines()[-1][:100]} ({path})")
+    if "this is a defect" in said:
+        found = re.search(r"unexpected .*?;", said)
+        troubles.append(f"it calls itself defective: {found[0] if found else said[-200:]}")
     return troubles
 
 

@@ -14,7 +14,7 @@ import click
 
 import dpsu
 from dpsu.cli.interrupts import ignore_signals, leave_interrupted, listen, stage
-from dpsu.cli.streams import to_stderr
+from dpsu.cli.streams import hold_closed, to_stderr
 from dpsu.errors import (
     NO_MEMORY,
     DpsuError,
@@ -105,10 +105,11 @@ def _worded(error: Exception) -> str:
 def run() -> NoReturn:
     """The `dpsu` command: `main`, and then leave without waiting for threads that read ahead."""
     code: Any = 0
-    # Nothing here needs BLAS, which NumPy loads, and which takes memory at once for each thread.
-    for name in BLAS_THREADS:
-        os.environ.setdefault(name, "1")
     try:
+        hold_closed()
+        # Nothing needs BLAS, which NumPy loads, and which takes memory at once for each thread.
+        for name in BLAS_THREADS:
+            os.environ.setdefault(name, "1")
         try:
             main(own_process=True)
         except SystemExit as stop:

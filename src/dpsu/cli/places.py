@@ -16,7 +16,7 @@ from dpsu.cli.interrupts import COMPLETE, NOT_WRITTEN, PERHAPS_IN_PART, stage
 from dpsu.cli.progress import shown_progress
 from dpsu.cli.results import LINES, Form, print_warnings, put_in_place, told_warnings, writable
 from dpsu.cli.sources import data_of, files_read
-from dpsu.cli.streams import to_stderr, to_stdout
+from dpsu.cli.streams import refuse_closed_stdout, to_stderr, to_stdout
 from dpsu.errors import INPUT, OutputError
 from dpsu.ledger.spending import Spending
 from dpsu.plans.prose import guarantee
@@ -78,6 +78,8 @@ class Places:
     def _refuse_outputs(self, read: Sequence[str | None], form: Form) -> None:
         """Refuse before the work what could not be written."""
         output = self._file
+        if output is None:
+            refuse_closed_stdout()
         if self.report is not None and str(self.report) == "-":
             raise click.UsageError("--report must be a file; --verbose prints the report")
         if self.csv_safe and (output is None or output.suffix != ".csv"):

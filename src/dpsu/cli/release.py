@@ -42,8 +42,9 @@ def release_command(
 ) -> None:
     """Release the items of FILE... (parquet, csv, tsv, jsonl; .gz and .zst too; - is stdin).
 
-    FILE may also be a folder or a quoted glob, or be replaced by --source and --query. Items go to
-    standard output, one per line, sorted; backslashes and line breaks inside an item are escaped.
+    FILE may also be a folder, a quoted glob or a pipe, or be replaced by --source and --query. What
+    comes from a pipe is CSV if neither its name nor --format says otherwise. Items go to standard
+    output, one per line, sorted; backslashes and line breaks inside an item are escaped.
     """
     read = [options[name] for name in READ_TOO if options[name]]
     release_typed(files, engine, plan_file, once, options, read, planned)

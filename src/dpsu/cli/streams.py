@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,8 +15,24 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+STDERR = 2
+
+
 class ReaderLeftError(OutputError):
     """Nobody reads standard output any more."""
+
+
+def hold_closed() -> None:
+    """Give the numbers of closed standard streams to no file: libraries would print into it."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(number, True)
+    os.close(number)
+
+
+def refuse_closed_stdout() -> None:
+    """Refuse to begin what could not be printed."""
+    if sys.stdout is None or sys.stdout.closed:
+        raise OutputError("cannot write standard output: it is closed")
 
 
 def shown(text: str) -> None:
@@ -26,8 +43,7 @@ def shown(text: str) -> None:
 
 def to_stdout(text: str) -> None:
     """Write all of it, or say why not; a file is on the disk when this returns."""
-    if sys.stdout is None or sys.stdout.closed:
-        raise OutputError("cannot write standard output: it is closed")
+    refuse_closed_stdout()
     try:
         sys.stdout.flush()
         # Not through Python's streams: without a buffer they drop what does not fit.

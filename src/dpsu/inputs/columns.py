@@ -237,10 +237,21 @@ def check_names(*, needed: bool = False, **names: Any) -> None:
                 f"{{{purpose}}} must be the name of a column as text, not {_other(name)}",
                 **{purpose: ...},
             )
+        # Names that are read or written are UTF-8; what the shell passes on need not be.
+        if name is not None and not is_utf8(name):
+            raise column_error(
+                f"{{{purpose}}} is not UTF-8; rename the column, and type its name in UTF-8",
+                **{purpose: ...},
+            )
         if purpose == "text" and not name and name is not None:
             raise column_error(
                 "{text} is empty; name the column of texts, or give a column of items", text=...
             )
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a text can be encoded."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _other(name: object) -> str:

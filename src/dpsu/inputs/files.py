@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,12 +24,15 @@ from dpsu.inputs.columns import pick
 from dpsu.inputs.delimited import ReadTable
 from dpsu.inputs.formats import COMPRESSIONS, KNOWN_SUFFIXES, STDIN, format_of
 from dpsu.inputs.keyed import check_types
+from dpsu.inputs.pipes import Pipes, beginning, is_pipe, named, open_pipe
 
 # A row group of more rows, or bytes, is read batch by batch: by one core, but in little memory.
 LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
 # A dictionary pays if there are so many rows for each distinct cell, in all of a row group that was
 # read as a dictionary, or among the first rows of one that was not.
 ROWS_FOR_CELL, FIRST_ROWS = 8, 1 << 12
+# What a Parquet file begins with.
+PARQUET = b"PAR1"
 
 
 # Files that people have, and that are not read: a name that ends so is a name of a file.
@@ -54,7 +57,7 @@ def expand(
     paths: list[Path] = []
     for source in sources:
         path = Path(source)
-        if str(source) == STDIN or _is(path.is_file):
+        if is_pipe(path) or _is(path.is_file):
             paths.append(path)
         elif _is(path.is_dir):
             inside = sorted(p for p in path.rglob("*") if p.is_file() and format_of(p) is not None)
@@ -73,9 +76,16 @@ def expand(
     for path in paths:
         # Arrow can open no others.
         without_values(
-            str(path).encode, "the name of a file is not UTF-8; rename the file", ParameterError
+            str(path).encode,
+            "the name of a file is not UTF-8, or the locale is another; rename the file, or set "
+            "PYTHONUTF8=1",
+            ParameterError,
         )
-        if str(path) != STDIN and format_ is None and format_of(path) is None:
+        if not is_pipe(path) and not _is(path.is_file):
+            raise ParameterError(
+                f"{str(path)!r} is no file; write the rows to a file, or pipe them"
+            )
+        if format_ is None and format_of(path) is None and not is_pipe(path):
             raise ParameterError(
                 f"cannot tell the format of {str(path)!r} from its name; rename it to end in "
                 f"{KNOWN_SUFFIXES} (optionally with .gz or .zst), or give {{format}}",
@@ -133,36 +143,60 @@ class OpenFile:
     known_rows: int = 0
 
 
-def open_rows(path: Path, columns: Sequence[Column], format_: str | None, lose: Lose) -> OpenFile:
-    """Open one file, or standard input, to read the wanted columns; problems go to `lose`."""
-    piped = str(path) == STDIN
-    what = "standard input" if piped else f"{path.name!r}"
-    kind = format_ or ("csv" if piped else format_of(path))
-    if not piped and path.stat().st_size == 0 and kind != "jsonl":
-        raise DataError(f"{what} is empty; it should at least have a header")
+def open_rows(
+    path: Path, columns: Sequence[Column], format_: str | None, lose: Lose, pipes: Pipes
+) -> OpenFile:
+    """Open one file, or pipe, to read the wanted columns; problems go to `lose`."""
+    kind, what = _kind(path, format_), named(path)
+    _refuse_empty(path, kind, pipes)
     if kind == "parquet":
-        return _open_parquet(path, columns, what)
-    source = _open(path)
+        return _open_parquet(path, columns, what, pipes)
+    source = _open(path, pipes)
     if kind == "jsonl":
         return OpenFile(delimited.read_json_lines(source, columns, what, lose))
-    return OpenFile(delimited.read_csv(source, str(kind), columns, what, lose))
+    return OpenFile(delimited.read_csv(source, kind, columns, what, lose))
 
 
-def check_columns(path: Path, columns: Sequence[Column], format_: str | None) -> None:
+def check_columns(path: Path, columns: Sequence[Column], format_: str | None, pipes: Pipes) -> None:
     """Refuse missing columns and wrong types by a file's header or schema, without reading rows.
 
-    JSON lines and standard input have none.
+    JSON lines have none. A pipe is opened, and its header is checked if it has come whole.
     """
-    kind, what = format_ or format_of(path), f"{path.name!r}"
-    if str(path) == STDIN or kind == "jsonl":
+    kind, what = _kind(path, format_), named(path)
+    _refuse_empty(path, kind, pipes)
+    if kind == "jsonl":
         return
-    if path.stat().st_size == 0:
-        raise DataError(f"{what} is empty; it should at least have a header")
-    if kind == "parquet":
+    if is_pipe(path):
+        _check_beginning(beginning(path, pipes), path, columns, kind)
+    elif kind == "parquet":
         schema = without_values(lambda: pa.parquet.read_schema(path), _no_parquet(what))
         _check_schema(schema, columns, what)
     else:
-        delimited.read_header(_open(path), str(kind), columns, what)
+        delimited.read_header(_open(path), kind, columns, what)
+
+
+def _check_beginning(begin: bytes, path: Path, columns: Sequence[Column], kind: str) -> None:
+    """Refuse what the first bytes of a pipe show to be wrong."""
+    if kind == "parquet":
+        if not PARQUET.startswith(begin[: len(PARQUET)]):
+            raise DataError(_no_parquet(named(path)))
+    elif not _compression(path) and _first_line(begin, kind).endswith((b"\n", b"\r")):
+        delimited.read_header(io.BytesIO(begin), kind, columns, named(path))
+
+
+def _first_line(begin: bytes, kind: str) -> bytes:
+    return delimited.first_line(io.BytesIO(begin).read, kind)
+
+
+def _kind(path: Path, format_: str | None) -> str:
+    """The format of a file; that of a pipe without a suffix is CSV."""
+    return format_ or format_of(path) or "csv"
+
+
+def _refuse_empty(path: Path, kind: str, pipes: Pipes) -> None:
+    empty = not beginning(path, pipes) if is_pipe(path) else path.stat().st_size == 0
+    if empty and kind != "jsonl":
+        raise DataError(f"{named(path)} is empty; it should at least have a header")
 
 
 def ends_in_return(path: Path, kind: str) -> bool:
@@ -182,24 +216,33 @@ def _no_parquet(what: str) -> str:
 
 def read_public_table(path: Path) -> pa.Table:
     """Read a whole table of public data, its items as text; a .txt file is one column of lines."""
+    if _is(path.is_fifo):
+        raise ParameterError(f"{str(path)!r} is a pipe; write public data to a file first")
     if not _is(path.is_file):
         raise ParameterError(f"there is no file {shown(str(path))}")
     kind = "txt" if path.suffix == ".txt" else format_of(path)
     if kind is None:
         raise ParameterError(f"{path.name!r} must end in {KNOWN_SUFFIXES} or .txt")
     if kind == "parquet":
-        return without_values(
-            lambda: pa.parquet.read_table(path), f"{path.name!r} is not a Parquet file"
-        )
+        return without_values(lambda: _whole_parquet(path), _no_parquet(repr(path.name)))
     return without_values(
         lambda: delimited.read_public(_open(path).read().decode("utf-8-sig"), kind),
         f"{path.name!r} is not {kind.upper()} in UTF-8",
     )
 
 
-def _open_parquet(path: Path, wanted: Sequence[Column], what: str) -> OpenFile:
+def _whole_parquet(path: Path) -> pa.Table:
+    table = pa.parquet.read_table(path)
+    table.validate(full=True)
+    # Arrow reads names that are not UTF-8, and fails where they are looked at.
+    return table.rename_columns(table.column_names)
+
+
+def _open_parquet(path: Path, wanted: Sequence[Column], what: str, pipes: Pipes) -> OpenFile:
     broken = _no_parquet(what)
-    piped = pa.py_buffer(sys.stdin.buffer.read()) if str(path) == STDIN else None
+    # Parquet is read from its end.
+    read = open_pipe(path, pipes).read if is_pipe(path) else None
+    piped = None if read is None else pa.py_buffer(without_values(read, broken))
 
     def opened(**options: Any) -> pa.parquet.ParquetFile:
         source = path if piped is None else pa.BufferReader(piped)
@@ -276,10 +319,13 @@ def _size(metadata: Any, group: int, wanted: Sequence[Column]) -> tuple[int, int
     return stored.num_rows, int(stored.total_byte_size * share)
 
 
-def _open(path: Path) -> Any:
-    if str(path) == STDIN:
-        return sys.stdin.buffer
+def _open(path: Path, pipes: Pipes | None = None) -> Any:
+    source = str(path) if pipes is None or not is_pipe(path) else open_pipe(path, pipes)
     return without_values(
-        lambda: pa.input_stream(str(path), compression=COMPRESSIONS.get(path.suffix.lower())),
-        f"{path.name!r} cannot be opened",
+        lambda: pa.input_stream(source, compression=_compression(path)),
+        f"{named(path)} cannot be opened",
     )
+
+
+def _compression(path: Path) -> str | None:
+    return COMPRESSIONS.get(path.suffix.lower())

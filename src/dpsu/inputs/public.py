@@ -104,8 +104,8 @@ def read_prior(source: Any, item: Names = "item") -> Prior:
         if len(known) != 1:
             raise option_error(
                 "prior",
-                f"has the columns {names}; it needs {_listed(found)} and one column of "
-                f"numbers (such as {', '.join(NUMBER_COLUMNS[:3])})",
+                f"needs {_listed(found)} and one column of numbers (such as "
+                f"{', '.join(NUMBER_COLUMNS[:3])})",
             )
         text = _texts("prior", [(name, _combined(table[name])) for name in found])
         numbers = _numbers(known[0], _combined(table[known[0]]))
@@ -256,7 +256,8 @@ def _item_columns(what: str, names: list[str], item: tuple[str, ...]) -> tuple[s
     if len(item) == 1:
         wanted = "'item'" if item[0] == "item" else f"{item[0]!r} or 'item'"
         wanted = f"one of them must be named {wanted}"
-    raise option_error(what, f"has the columns {', '.join(map(repr, names))}; {wanted}")
+    # Names are cells if there is no header, and private ones if it is the wrong file.
+    raise option_error(what, f"has {len(names)} columns; {wanted}")
 
 
 def _listed(names: Iterable[str]) -> str:

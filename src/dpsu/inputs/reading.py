@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from dpsu.inputs.columns import ONE_PER_ENTRY, Items, Users, column_error, names
 from dpsu.inputs.formats import FORMATS
 from dpsu.inputs.keyed import Keyed, one_per_entry
 from dpsu.inputs.melted import Melted, columns_of_values
+from dpsu.inputs.pipes import Pipes
 from dpsu.inputs.sql import Query
 from dpsu.inputs.tokens import Tokens
 from dpsu.inputs.values import Values, naming_columns
@@ -49,6 +50,7 @@ class Source:
     item: Items | Tokens
     format: str | None = None
     strict: bool = False
+    pipes: Pipes = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.format is not None:
@@ -68,7 +70,7 @@ class Source:
         if isinstance(self.item, Values):
             refuse_no_table(self.data, columns)
         with naming_columns(self.item):
-            _refuse_by_names(self.data, columns, self.format)
+            _refuse_by_names(self, columns)
 
     def refuse_public(self, paths: Iterable[tuple[str, Any]]) -> None:
         """Refuse a file of data that is also given as public: it would come out whole."""
@@ -126,7 +128,7 @@ class Source:
         paths = _paths(data)
         if paths:
             sources = [
-                files.open_rows(path, columns, self.format, keyed.tally.lose)
+                files.open_rows(path, columns, self.format, keyed.tally.lose, self.pipes)
                 for path in files.expand(paths, self.format, files.warn_of_hidden)
             ]
             if memory is not None:
@@ -215,16 +217,16 @@ def _refuse_kind(data: Any) -> None:
     )
 
 
-def _refuse_by_names(data: Any, columns: list[Column], format: str | None) -> None:
+def _refuse_by_names(source: Source, columns: list[Column]) -> None:
     """Refuse what names and schemas show to be wrong, before any row is read."""
-    keyed, columns = Keyed(columns), to_read(columns)
+    data, keyed, columns = source.data, Keyed(columns), to_read(columns)
     if isinstance(data, Query):
         data._check_columns(columns)
         return
     paths = _paths(data)
     if paths:
-        for path in files.expand(paths, format):
-            files.check_columns(path, columns, format)
+        for path in files.expand(paths, source.format):
+            files.check_columns(path, columns, source.format, source.pipes)
         return
     _refuse_kind(data)
     if frames.is_frame(data):

@@ -26,9 +26,12 @@ from dpsu.errors import ResourceError, option_error, unless_short
 # The share of the available memory that rows may take when a release starts. The rest is for what
 # is being read, for the distinct ids and for other processes.
 SHARE_FOR_ROWS = 0.6
-SLAB = 1 << 30
+# What is reserved on disk at once is what was reserved before, so that few files are open; but no
+# less and no more than this.
+SLABS = 1 << 22, 1 << 30
 # A code of a user and one of an item, as they are read, and both again as they are grouped.
 BYTES_PER_ROW = 16
+FIX = "set TMPDIR to a larger disk, raise the memory limit, or use a larger machine"
 UNITS = ["", "K", "M", "G", "T"]
 
 
@@ -47,13 +50,14 @@ class Memory:
     def expect(self, rows: int) -> None:
         """Refuse before the work starts if neither memory nor disk will have room."""
         beyond = rows * BYTES_PER_ROW - self.limit
-        free = shutil.disk_usage(tempfile.gettempdir()).free
+        if beyond <= 0:
+            return
+        free = shutil.disk_usage(_folder()).free
         if beyond > free:
             # The message does not say how many rows there are: others may see it.
             raise ResourceError(
                 f"the rows need more than the {_shown(self.limit)} of memory and {_shown(free)} of "
-                f"disk in {tempfile.gettempdir()!r} that there are for them; set TMPDIR to a "
-                "larger disk, or use a larger machine"
+                f"disk in {_folder()!r} that there are for them; {FIX}"
             )
 
     def empty(self, size: int, dtype: Any = np.int32) -> NDArray[Any]:
@@ -76,12 +80,24 @@ class Memory:
 
     def _on_disk(self, size: int, n_bytes: int, dtype: Any) -> NDArray[Any]:
         if self._slab is None or self._used + n_bytes > len(self._slab):
-            self._slab, self._used = _nameless(max(SLAB, n_bytes)), 0
+            self._slab, self._used = self._reserved(n_bytes), 0
         array = np.frombuffer(self._slab, dtype, size, offset=self._used)
         # Whole pages, so that arrays of every type are aligned.
         self._used += -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         self.spilled += n_bytes
         return array
+
+    def _reserved(self, n_bytes: int) -> mmap.mmap:
+        smallest, largest = SLABS
+        ample = max(n_bytes, min(largest, max(smallest, self.spilled)))
+        # Where there is no room for more than what is needed, that will do.
+        for size in dict.fromkeys((ample, n_bytes)):
+            if (slab := _nameless(size)) is not None:
+                return slab
+        raise ResourceError(
+            f"the rows do not fit in memory, and the disk in {_folder()!r} has no room for "
+            f"{_shown(n_bytes)} more; {FIX}"
+        )
 
 
 def _anonymous(n_bytes: int) -> mmap.mmap:
@@ -90,23 +106,27 @@ def _anonymous(n_bytes: int) -> mmap.mmap:
     return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def _nameless(n_bytes: int) -> mmap.mmap:
-    """Memory backed by a file that has no name and whose space on the disk is reserved."""
-    with tempfile.TemporaryFile(prefix="dpsu-") as file:
-        try:
+def _folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        raise ResourceError(f"there is no folder for temporary files; {FIX}") from None
+
+
+def _nameless(n_bytes: int) -> mmap.mmap | None:
+    """Memory backed by a file without a name, with room reserved on the disk; None without room."""
+    try:
+        with tempfile.TemporaryFile(prefix="dpsu-", dir=_folder()) as file:
             # If the space were not reserved, a full disk would later kill the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
                 file.truncate(n_bytes)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise ResourceError(
-                f"the rows do not fit in memory, and the disk in {tempfile.gettempdir()!r} has no "
-                f"room for {_shown(n_bytes)}; set TMPDIR to a larger disk"
-            ) from None
-        return unless_short(lambda: mmap.mmap(file.fileno(), n_bytes))
+            return unless_short(lambda: mmap.mmap(file.fileno(), n_bytes))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        return None
 
 
 def refuse_beyond_memory(n_bytes: int, what: str) -> None:

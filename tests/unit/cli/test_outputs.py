@@ -36,6 +36,7 @@ PRIVACY = ("--mechanism", "weighted-gaussian", "--epsilon", "2", "--delta", "1e-
 MANY = [f"{n * 7919 % 10**9:09d}" for n in range(30_000)]
 DPSU = [sys.executable, "-m", "dpsu"]
 LONGEST = 600
+HEADER = b"user,item\n"
 
 
 class Case:
@@ -46,7 +47,7 @@ class Case:
         self.rows, self.known = folder / "rows.csv", folder / "known.txt"
         self.book, self.out = folder / "b.db", folder / "out"
         self.out.mkdir()
-        self.rows.write_text("user,item\n" + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
+        self.rows.write_text(HEADER.decode() + "".join(f"u{u},a\nu{u},b\n" for u in range(200)))
         self.known.write_text("".join(f"{item}\n" for item in MANY))
         self.items = "".join(f"{item}\n" for item in sorted([*MANY, "a", "b"])).encode()
         self.patches = folder / "patches"
@@ -69,9 +70,14 @@ class Case:
 
     def started(self, *arguments: object, rows: str | None = None, **more: Any) -> Any:
         settings: dict[str, Any] = {"env": self.environment(), "preexec_fn": hear_signals} | more
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(*arguments, rows=rows), stderr=subprocess.PIPE, **settings
         )
+        if rows == "-" and process.stdin is not None:
+            # Nothing is charged before a pipe has brought its header.
+            process.stdin.write(HEADER)
+            process.stdin.flush()
+        return process
 
     def patch(self, code: str) -> None:
         """Let processes of this case run some code before anything else."""
@@ -389,7 +395,7 @@ def test_what_is_ignored_stays_ignored(case: Case) -> None:
     )  # fmt: skip
     wait_for(case.charged, process)
     process.send_signal(signal.SIGHUP)
-    process.stdin.write(case.rows.read_bytes())
+    process.stdin.write(case.rows.read_bytes().removeprefix(HEADER))
     code, _ = ended(process)
     assert code == 0
     assert case.states() == ["done"]
@@ -402,7 +408,7 @@ def test_signals_after_the_renames_tell_what_is_there(case: Case) -> None:
     wait_for(case.charged, process)
     locked = sqlite3.connect(case.book, isolation_level=None)
     locked.execute("BEGIN IMMEDIATE")
-    process.stdin.write(case.rows.read_bytes())
+    process.stdin.write(case.rows.read_bytes().removeprefix(HEADER))
     process.stdin.close()
     process.stdin = None
     wait_for(report.exists, process)

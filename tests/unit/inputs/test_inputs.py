@@ -394,6 +394,20 @@ def test_private_data_given_as_public_are_refused(tmp_path: Path) -> None:
     assert "--public-items is the file of the confidential data" in done.stderr
 
 
+def test_damaged_public_data_are_refused_as_such(tmp_path: Path) -> None:
+    """Arrow reads names and texts that are not UTF-8, and fails where they are looked at."""
+    path = tmp_path / "known.parquet"
+    table = pa.table({"item": ["bread"], "holders": [1]})
+    pa.parquet.write_table(table, path, compression="NONE", store_schema=False)
+    whole = path.read_bytes()
+    for part in (b"item", b"holders", b"bread"):
+        path.write_bytes(whole.replace(part, b"\xed" + part[1:]))
+        with pytest.raises(dpsu.DataError, match="is not a Parquet file, or it is damaged"):
+            dpsu.plan(epsilon=1, delta=1e-6, public_items=path)
+        with pytest.raises(dpsu.DataError, match="is not a Parquet file, or it is damaged"):
+            dpsu.plan(epsilon=1, delta=1e-6, mechanism=dpsu.Greedy(prior=path))
+
+
 def test_floats_that_are_no_integers_are_no_users() -> None:
     """Cut to integers, 1.2 and 1.7 would be one user."""
     table = pa.table({"user": [1.2, 1.7, 2.0, None], "item": ["a"] * 4})

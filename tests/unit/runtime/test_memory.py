@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import tempfile
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_spilled_rows_give_the_same_release(
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     monkeypatch.setattr(memory, "Memory", Watched)
-    monkeypatch.setattr(memory, "SLAB", 1 << 20)
+    monkeypatch.setattr(memory, "SLABS", (1 << 16, 1 << 20))
     limit: Any
     for limit in (0, 300_000, "1MB"):
         got = flat.release(path, mechanism=mechanism, memory_limit=limit, **OPTIONS)
@@ -102,11 +103,36 @@ def test_data_larger_than_memory_and_disk_are_refused_at_once(
     assert set(seen) <= {"reading"}
 
 
-def test_a_full_disk_is_an_error_and_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_and_no_signal() -> None:
     """The blocks of a file are reserved before it is written to: here more than any disk has."""
-    monkeypatch.setattr(memory, "SLAB", 1 << 60)
-    with pytest.raises(dpsu.ResourceError, match=r"has no room for .* set TMPDIR"):
-        Memory(0).empty(10)
+    with pytest.raises(dpsu.ResourceError, match=r"has no room for .* more; set TMPDIR"):
+        Memory(0).empty(1 << 58)
+
+
+def test_rows_go_to_small_disks_and_need_no_disk_where_they_fit(
+    table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on the size of files stands for a small disk; no more is reserved than is needed."""
+    rows = table.slice(0, 20_000)
+    options = {"mechanism": "weighted-laplace", **OPTIONS}
+    expected = flat.release(rows, **options)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, hard))
+        assert flat.release(rows, memory_limit=0, **options).items == expected.items
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
+        with pytest.raises(dpsu.ResourceError, match=r"has no room for .* more; set TMPDIR"):
+            flat.release(rows, memory_limit=0, **options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    def no_folder() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", no_folder)
+    assert flat.release(rows, **options).items == expected.items
+    with pytest.raises(dpsu.ResourceError, match="no folder for temporary files; set TMPDIR"):
+        flat.release(rows, memory_limit=0, **options)
 
 
 def test_distinct_ids_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

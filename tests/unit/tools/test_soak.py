@@ -16,8 +16,12 @@ from tools.soak.data import COMMON, SECRET_MARK
 from tools.soak.promises import LEDGER, Reference, Task
 from tools.soak.running import Ended
 
+import dpsu
+
 ROOT = Path(__file__).resolve().parents[3]
 TASK = Task(output="items.txt", report="report.json", ledger=LEDGER)
+PACKAGE = Path(dpsu.__file__).parent
+TRACEBACK = f'Traceback (most recent call last):\n  File "{PACKAGE}/y.py", line 3, in f\nKeyError'
 ITEMS, REPORT = b"bread\nmilk\n", b"{}\n"
 
 
@@ -29,8 +33,6 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 
 
 def charge(ledger: Path, *, done: bool) -> None:
-    import dpsu
-
     spending = dpsu.Ledger(ledger).dataset("visits", budget=(50, 0.1))
     spending.charge(dpsu.plan(epsilon=1, delta=1e-9, mechanism="policy-laplace"), run="a run")
     if done:
@@ -62,6 +64,7 @@ def test_every_broken_promise_is_bad(room: Room) -> None:
         (None, None, False, Ended(1, b"", COMMON[0]), "private value"),
         (None, None, False, Ended(1, b"", f"cannot read {SECRET_MARK[2:8]!r}"), "private value"),
         (None, None, False, Ended(1, b"", "this is a defect"), "defective"),
+        (None, None, False, Ended(1, TRACEBACK.encode(), "no"), "a traceback: KeyError (y.py:3 f)"),
     ]
     for place, (items, report, done, ended, words) in enumerate(cases):
         folder = room.folder / str(place)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import ParameterError
 from dpsu.inputs.files import ends_in_return, expand, warn_of_hidden
-from dpsu.inputs.formats import STDIN, TABLE, format_of
+from dpsu.inputs.formats import TABLE, format_of
+from dpsu.inputs.pipes import is_pipe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,10 +26,10 @@ def open_frame(session: SparkSession, sources: Sequence[str], format_: str | Non
     with the format ``table`` names of tables.
     """
     kind = format_ or _format(sources)
-    if kind not in READ or STDIN in sources:
+    if kind not in READ or any(is_pipe(Path(each)) for each in sources):
         raise ParameterError(
-            f"Spark reads {', '.join(READ)} here, and no standard input; read anything else with "
-            "Spark yourself and call dpsu.spark.release"
+            f"Spark reads {', '.join(READ)} here, and no pipes; read anything else with Spark "
+            "yourself and call dpsu.spark.release"
         )
     if kind == TABLE:
         frame = session.table(sources[0])
