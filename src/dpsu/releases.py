@@ -138,18 +138,18 @@ def release(
     )  # fmt: skip
     source = Source(data, plan.user, plan.item, format, strict)
     source.refuse_public(plan.knowledge.paths)
-    kept = keeper_of(spending, plan)
-    stored = kept.stored()
+    named = keeper_of(spending, plan)
+    stored = named.stored()
     if stored is not None:
         return stored
     with shown as report, named_by(given):
         return carry_out(
             plan,
             check=source.check,
-            run=kept.keeping(OneMachine(plan, source, memory, report).run),
+            run=OneMachine(plan, source, memory, named.watching(report)).run,
             spending=spending,
             report=report,
-            begin=kept.begin,
+            named=named,
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 import dpsu
 import dpsu.spark
 from dpsu.randomness.keys import Key
-from dpsu.series.state import DONE, UNFINISHED
+from dpsu.series.state import DONE, PENDING
 from tests.spark.test_cli import SPARK
 from tests.spark.test_cli import dpsu as command
 from tests.support import clusters
@@ -79,9 +79,9 @@ def test_mistakes_cost_no_period_and_failures_do(spark: SparkSession, tmp_path: 
     dying = frame.selectExpr("raise_error('died') as user", "item")
     with pytest.raises(dpsu.DataError, match="nothing was released"):
         series.release(dying.selectExpr("cast(user as bigint) as user", "item"), partitions=2)
-    assert [each.state for each in series.history] == [UNFINISHED]
+    assert [each.state for each in series.history] == [PENDING]
     assert len(series.release(frame, partitions=2)) == 5
-    assert [each.state for each in series.history] == [UNFINISHED, DONE]
+    assert [each.state for each in series.history] == [PENDING, DONE]
     one_by_one = dpsu.Series.create(tmp_path / "g", periods=2, mechanism="greedy", **BUDGET)
     with pytest.raises(dpsu.ParameterError, match="greedy cannot run on Spark"):
         one_by_one.release(frame)

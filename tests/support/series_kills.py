@@ -23,7 +23,7 @@ import pyarrow as pa
 import dpsu
 from dpsu.engines.found import Found
 from dpsu.engines.local import OneMachine
-from dpsu.series.state import DONE, UNFINISHED, State
+from dpsu.series.state import DONE, PENDING, State
 from dpsu.series.terms import Terms
 
 
@@ -97,7 +97,7 @@ def check(series: dpsu.Series, reads: Path) -> None:
     history = series.history
     times_read = len(reads.read_text().split()) if reads.exists() else 0
     assert times_read <= len(history), "rows of a period that is not spent were read"
-    assert {each.state for each in history} <= {DONE, UNFINISHED}
+    assert {each.state for each in history} <= {DONE, PENDING}
     released = [series.stored(each.number).items for each in history if each.state == DONE]
     assert len(series.items) == len(set(series.items)) == sum(map(len, released))
 
@@ -131,7 +131,7 @@ def main() -> None:
         assert die_at(0, period) == 0
         code = die_at(killed + 1, period)
         check(series, reads)
-        lost += series.history[-1].state == UNFINISHED
+        lost += series.history[-1].state == PENDING
         assert die_at(0, period) == 0 or not series.left  # and the series goes on
         check(series, reads)
         assert series.history[-1].state == DONE

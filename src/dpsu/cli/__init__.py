@@ -117,7 +117,7 @@ def run() -> NoReturn:
 
 def fail(message: str, code: int) -> None:
     """Say what went wrong, and what it cost, and leave."""
-    if stage.spending is not None and stage.spending.unfinished and not stage.begun():
-        message += ". The ledger keeps this release as unfinished, and it counts in full"
+    if stage.spending is not None and stage.spending.said is not None and not stage.begun():
+        message += f"; {stage.spending.said}"
     to_stderr(f"dpsu: {message}")
     sys.exit(code)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 STATES = {
     "done": "its result is where it was asked for. Counted in full.",
-    "unfinished": "charged, and not known to have ended: it is running, failed or was killed. "
-    "It may have shown something, so it is counted in full.",
+    "pending": "charged, and not known to have ended: it is running, failed or was killed. Counted "
+    "in full; under a name (once), it runs again without a further charge.",
+    "publishing": "its result may have been seen. Counted in full; asked for again by its name, it "
+    "becomes done if its result was kept.",
     "void": "it ended after the charge and before it began to read, so it revealed nothing about "
     "anybody. Counted as nothing.",
 }
