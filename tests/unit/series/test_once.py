@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.pages import ROOT
 
 import dpsu
 from dpsu.ledger.ledger import Ledger
@@ -308,3 +311,16 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code, out, err = run(*typed, "--epsilon", "1", *once)
     assert (code, "--once monday needs a --ledger" in err) == (2, True)
     assert states(Ledger("ledger.db")) == ["done"]
+
+
+@pytest.mark.slow
+def test_no_kill_publishes_twice_or_loses_a_charge(tmp_path: Path) -> None:
+    """At every step of all doors, and the next run at another one."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.soak.retries", str(tmp_path), "every"],
+        capture_output=True, check=False, text=True, cwd=ROOT, timeout=1200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    killed, twice, uncharged, lost = map(int, done.stdout.split())
+    assert (twice, uncharged, lost) == (0, 0, 0), done.stderr
+    assert killed > 150
