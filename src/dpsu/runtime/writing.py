@@ -192,9 +192,12 @@ def place_tagged(path: Path, tag: str) -> bool:
 
     Several processes may do so at once.
     """
-    with contextlib.suppress(FileNotFoundError):
-        _beside(path, tag).replace(path)
-    sync_folder(path.parent)
+    partial = _beside(path, tag)
+    # Where nothing may be written there may be something to read.
+    if partial.exists():
+        with contextlib.suppress(FileNotFoundError):
+            partial.replace(path)
+            sync_folder(path.parent)
     return path.exists()
 
 

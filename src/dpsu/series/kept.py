@@ -48,7 +48,7 @@ def stage(file: Path, found: Found, run: Run) -> None:
 def show(file: Path, run: str) -> bool:
     """Give what this run staged its name; whether a result is there then."""
     try:
-        return file.exists() or place_tagged(file, run)
+        return place_tagged(file, run)
     except OSError as error:
         raise OutputError(f"cannot write {str(file)!r}: {error.strerror}") from None
 

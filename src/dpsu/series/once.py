@@ -84,6 +84,9 @@ class Once(UnnamedRelease):
         if not kept.show(self._items, entry.run):
             raise self._lost
         released = kept.load(self._items, asked)
+        if released.run.id != entry.run:
+            # It is of a ledger that was here before.
+            raise self._lost
         self._spending.returned_again(entry)
         return released
 

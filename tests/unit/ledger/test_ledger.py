@@ -25,6 +25,8 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.ledger.ledger import Ledger
+from dpsu.ledger.ledger import _append as append
+from dpsu.ledger.records import content_of, facts_of
 from dpsu.privacy.guarantee import Privacy
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, says, table
@@ -732,6 +734,38 @@ def test_nothing_that_ended_can_end_again(ledger: Ledger) -> None:
     for kind, facts in (("void", {"reason": "Error"}), ("done", {})):
         with pytest.raises(dpsu.LedgerError, match="has no open release"):
             ledger._close(entry.number, kind, **facts)
+
+
+def test_what_no_run_of_a_name_writes_is_refused(ledger: Ledger) -> None:
+    """Also if something else than dpsu appends it."""
+    plan, second = dpsu.plan(epsilon=1, delta=1e-6), "2" * 32
+    open_ = ledger.dataset("visits", budget=(9, 1e-4))
+    unnamed = open_.charge(plan, run=RUN)
+    first = open_.charge(plan, run=RUN, name="monday")
+    again = open_.charge(plan, run=second, name="monday")
+    assert unnamed is not None
+    assert first is not None
+    assert again is not None
+    assert (again.number, again.run, again.runs) == (first.number, second, 2)
+
+    def refused(words: str, kind: str, **facts: Any) -> None:
+        with (
+            pytest.raises(dpsu.LedgerError, match=words),
+            ledger._transaction(write=True) as (connection, book),
+        ):
+            append(connection, book, content_of(kind, "visits", **facts))
+
+    refused("void of a release that ran more", "void", charge=first.number, reason="Error")
+    refused("publishes another run than", "publishing", charge=first.number, run=RUN)
+    refused("publishes another run than", "publishing", charge=unnamed.number, run=RUN)
+    refused("resumes a release that has no name", "resumed", charge=unnamed.number, run=second)
+    (_, entry) = ledger.account("visits").releases
+    facts = facts_of(entry.cost, RUN, plan, None, "monday")
+    refused("charges a name that was charged before", "charge", **facts)
+    ledger.publishing(first.number, second)
+    refused("resumed of a release that is not open", "resumed", charge=first.number, run=RUN)
+    refused("void of a release that is not open", "void", charge=first.number, reason="Error")
+    assert [each.state for each in ledger.account("visits").releases] == ["pending", "publishing"]
 
 
 # What the accounts take for granted is said wherever they are shown.

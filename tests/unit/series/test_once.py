@@ -62,6 +62,20 @@ def test_a_choice_among_plans_is_not_kept_by_a_name(ledger: Ledger, monday: Spen
     assert not ledger.path.exists()
 
 
+def test_what_another_ledger_kept_is_not_returned(ledger: Ledger, monday: Spending) -> None:
+    first = dpsu.release(VISITS, **PLAN, ledger=monday)
+    ledger.path.unlink()
+    second = dpsu.release(VISITS, **PLAN, ledger=monday)
+    assert dpsu.release(unread(), **PLAN, ledger=monday).run == second.run != first.run
+    (items,) = folder_of(ledger).glob("*.parquet")
+    kept = items.read_bytes()
+    ledger.path.unlink()
+    dpsu.release(VISITS, **PLAN, ledger=monday)
+    items.write_bytes(kept)
+    with pytest.raises(dpsu.BudgetError, match="its result is not there"):
+        dpsu.release(unread(), **PLAN, ledger=monday)
+
+
 def test_names_and_datasets_are_apart(ledger: Ledger) -> None:
     rare = {"a": ["b", "c"]}
     given = [("visits", "monday", VISITS), ("visits", "tuesday", rare), ("other", "monday", rare)]
@@ -225,7 +239,16 @@ def test_a_run_that_lost_its_name_shows_nothing(ledger: Ledger, monday: Spending
 def test_what_is_marked_is_returned_if_it_is_there(
     ledger: Ledger, monday: Spending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after the mark, a run left its result hidden; if that is gone, so is the name."""
+    """Killed after the mark, a run left its result hidden; if that is gone, so is the name.
+
+    Before the mark it is nothing yet.
+    """
+    for place in ("dpsu.series.kept.stage", "dpsu.ledger.ledger.Ledger.publishing"):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                dpsu.release(VISITS, **PLAN, ledger=monday)
+        assert states(ledger) == ["pending"]
     for name in ("monday", "tuesday"):
         named = ledger.dataset("visits", budget=BUDGET, once=name)
         with monkeypatch.context() as patched:
