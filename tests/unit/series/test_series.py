@@ -314,7 +314,9 @@ def test_a_period_is_charged_once_however_often_it_runs(
     with pytest.raises(ZeroDivisionError):
         series.release(unread(), ledger=dataset, progress=fail)
     assert (series.left, states()[1:]) == (2, [("pending", 2)])
-    series.release(month("bread"), ledger=dataset)
+    with ledger.dataset("visits") as open_:
+        series.release(month("bread"), ledger=open_)
+        assert states()[1:] == [("publishing", 3)]
     series.release(unread(), ledger=dataset, period=1)
     assert states()[1:] == [("done", 3)]
     # An older copy of the folder gets nothing of this charge.
