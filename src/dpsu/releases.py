@@ -86,8 +86,9 @@ def release(
     ledger : optional
         Where the release is charged before anything is read, and refused if the budget does not
         allow it: ``dpsu.Ledger("ledger.db").dataset("visits", budget=(3, 1e-5))``. A release that
-        fails later is charged all the same. With ``dataset("visits", once="week 10")`` a job that
-        runs twice gets what it released the first time.
+        fails later is charged all the same. With ``dataset("visits", once="week-10")`` a job that
+        runs twice gets what it released the first time, and one that was killed before that runs
+        again under the same charge.
 
     Returns
     -------

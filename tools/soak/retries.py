@@ -130,7 +130,7 @@ class Door:
             "rows.csv", epsilon=data.EPSILON, delta=1e-8, mechanism=MECHANISM, ledger=visits,
             counts=self.counts,
         )  # fmt: skip
-        return repr((found.items, found.counts))
+        return repr((found.items, found.counts and found.counts.to_pylist()))
 
     def seen(self, folder: Path, ended: Ended) -> bytes:
         """What came out of a run."""
