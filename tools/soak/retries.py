@@ -10,6 +10,7 @@ the next run that is not killed ends with it, or with the first result, under th
 
 from __future__ import annotations
 
+import functools
 import importlib
 import mmap
 import os
@@ -17,7 +18,6 @@ import random
 import secrets
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -98,19 +98,11 @@ class Door:
         if self.name == SERIES:
             typed = ["series", "next", FOLDER, "rows.csv", "--period", "1"]
         typed += ["--output", OUTPUT] if self.name in (FILE, SERIES) else []
-        spark = ["--engine", "spark", "--master", "local[1]"] if self.engine == "spark" else []
-        return [*typed, *BOOK, *spark]
+        return [*typed, *BOOK]
 
     def ask(self, folder: Path, dies_at: int = 0) -> Ended:
         """Ask for the release, in a process that dies at a step."""
         deadly = Deadly(folder / STEPS, dies_at)
-        if self.engine == "spark":
-            typed = [sys.executable, "-m", __spec__.name, "child", str(folder / STEPS)]
-            done = subprocess.run(
-                [*typed, str(dies_at), *self.arguments()],
-                cwd=folder, capture_output=True, check=False, timeout=running.LONGEST,
-            )  # fmt: skip
-            return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
         def call() -> None:
             write = os.write
@@ -118,28 +110,53 @@ class Door:
             write(1, self._called().encode())
             os._exit(0)
 
-        before = call if self.name == PYTHON else deadly
+        called = self.name == PYTHON or self.engine == "spark"
+        before = call if called else deadly
         return running.run_to_the_end(self.arguments(), folder, before=before)
 
     def _called(self) -> str:
-        budget = promises.BUDGET.split(",")
+        epsilon, delta = promises.BUDGET.split(",")
         visits = dpsu.Ledger(promises.LEDGER).dataset(
-            promises.DATASET, budget=(float(budget[0]), float(budget[1])), once="monday"
-        )
-        found = dpsu.release(
-            "rows.csv", epsilon=data.EPSILON, delta=1e-8, mechanism=MECHANISM, ledger=visits,
-            counts=self.counts,
+            promises.DATASET, budget=(float(epsilon), float(delta)),
+            once=None if self.name == SERIES else "monday",
         )  # fmt: skip
+        options: dict[str, Any] = {"epsilon": data.EPSILON, "delta": 1e-8, "mechanism": MECHANISM}
+        options |= {"counts": self.counts, "ledger": visits}
+        if self.engine == "local":
+            found = dpsu.release("rows.csv", **options)
+        elif self.name == SERIES:
+            found = dpsu.Series(FOLDER).release(_frame(), period=1, ledger=visits)
+        else:
+            with visits:
+                found = dpsu.spark.release(_frame(), partitions=1, **options).released
+                if self.name == FILE:
+                    found.write(OUTPUT)
         return repr((found.items, found.counts and found.counts.to_pylist()))
 
     def seen(self, folder: Path, ended: Ended) -> bytes:
         """What came out of a run."""
-        if self.name in (STDOUT, PYTHON):
+        if self.name in (STDOUT, PYTHON) or (self.engine == "spark" and self.name == SERIES):
             return ended.stdout
         output = folder / OUTPUT
         content = output.read_bytes() if output.exists() else b""
         output.unlink(missing_ok=True)
         return content
+
+
+@functools.cache
+def _session() -> Any:
+    """One session for this process and its children, who talk to it by connections of their own."""
+    from dpsu.engines.spark.session import open_session
+
+    os.environ["PYSPARK_PIN_THREAD"] = "false"
+    return open_session("local[1]", {})
+
+
+def _frame() -> Any:
+    """The rows of the current folder, in a child."""
+    session = _session()
+    session.sparkContext._gateway._gateway_client.deque.clear()
+    return session.read.csv(str(Path("rows.csv").absolute()), header=True)
 
 
 def judge(door: Door, folder: Path, kills: Sequence[int]) -> tuple[int, list[str]]:
@@ -170,7 +187,9 @@ def steps_of(door: Door, room: Room) -> int:
     if not isinstance(known, int):
         folder = room.fresh()
         door.prepare(folder)
-        door.ask(folder)
+        ended = door.ask(folder)
+        if ended.code:
+            raise RuntimeError(f"{door} fails by itself: {ended.stderr}")
         known = room.memory[door] = int.from_bytes((folder / STEPS).read_bytes(), "little")
     return known
 
@@ -218,21 +237,15 @@ def without_mechanism() -> None:
 
 def main(arguments: list[str]) -> None:
     """Kill, and print how often and what was wrong."""
-    if arguments[0] == "child":
-        count, dies_at, *typed = arguments[1:]
-        Deadly(Path(count), int(dies_at))()
-        sys.argv = ["dpsu", *typed]
-        from dpsu.cli import run
-
-        run()
     room = Room(Path(arguments[0]))
     if arguments[1] == "every":
         without_mechanism()
         verdicts = at_every_step(room)
     else:
         engine = "spark" if "--spark" in arguments else "local"
-        if engine == "local":
-            running.warm_up()
+        running.warm_up()
+        if engine == "spark":
+            _session()
         verdicts = []
         while sum(each.tried for each in verdicts) < int(arguments[1]):
             verdicts.append(at_random(len(verdicts), room, engine))
