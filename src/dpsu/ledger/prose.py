@@ -44,6 +44,8 @@ ACCOUNT_PROMISES = (
     "ids per person; the total holds for no other people",
     "what other software was charged is all of its price for adding or removing one user of these "
     "ids, and was charged before it read anything",
+    "nothing that ended a run under a name, or a period of a series, before another run of it "
+    "looked at what it drew",
 )
 WITHOUT_PROMISE = (
     "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "

@@ -17,6 +17,7 @@ HEAD = ("period", "started (UTC)", "state", "new items")
 SERIES_PROMISES = (
     "this folder was never lost or replaced by an older copy",
     "whatever else is released about these people is accounted for elsewhere, such as in a ledger",
+    "nothing that ended a run of a period before another run of it looked at what it drew",
 )
 STATES = {
     PENDING: "A pending period failed or was killed before anything was shown. Run it again: that "
