@@ -141,7 +141,7 @@ class Once(UnnamedRelease):
         kept.show(self._items, run.id)
 
     def spoil(self, run: Run, charge: int | None) -> None:
-        """Mark this run as the one to publish, without a result."""
+        """Mark this run as the one to publish, with a result only if it staged one."""
         assert charge is not None
         try:
             self._spending.publishing(charge, run.id)
@@ -149,10 +149,15 @@ class Once(UnnamedRelease):
             # This run was marked already, or another one took it up.
             return
         except LedgerError:
+            # Not marked, so that nothing may be shown.
+            self._spending.spoiled = True
             if self._claim is not None:
-                empty_claim(self._claim)
+                with contextlib.suppress(OSError):
+                    empty_claim(self._claim)
                 self._claim = None
-        self._spending.spoiled = True
+        else:
+            with contextlib.suppress(OutputError):
+                self._spending.spoiled = not kept.show(self._items, run.id)
 
     def end(self) -> None:
         """Let other processes run this name, as far as the ledger does."""

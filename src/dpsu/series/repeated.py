@@ -346,7 +346,7 @@ class _OnePeriod(UnnamedRelease):
         self._state.show(self._number, run)
 
     def spoil(self, run: Run, charge: int | None) -> None:
-        """Mark this run as the one to publish, without a result."""
+        """Mark this run as the one to publish, with a result only if it staged one."""
         try:
             self._state.publish(self._number, run)
         except ParameterError:
@@ -354,7 +354,8 @@ class _OnePeriod(UnnamedRelease):
             return
         except OutputError:
             if self._claim is not None:
-                empty_claim(self._claim)
+                with contextlib.suppress(OSError):
+                    empty_claim(self._claim)
 
     def end(self) -> None:
         """Let other processes see that it does not run any more."""

@@ -26,7 +26,7 @@ from tests.unit.series.test_series import unread
 
 VISITS = {f"person {n}": ["bread", "milk", f"secret {n}"] for n in range(600)}
 PLAN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "weighted-gaussian"}
-BUDGET = (4.0, 1e-5)
+BUDGET = (5.0, 1e-5)
 
 
 @pytest.fixture
@@ -286,6 +286,7 @@ def test_what_failed_after_its_draws_is_not_drawn_again(
     trials: dict[str, dict[str, Any]] = {
         "kept": {"dpsu.series.kept.stage": full},
         "full": {"dpsu.series.kept.stage": full, "dpsu.ledger.ledger.Ledger.publishing": unmarked},
+        "unmarked": {"dpsu.ledger.ledger.Ledger.publishing": unmarked},
         "drawn": {"dpsu.engines.local.flip_coins": no_memory},
     }
     for name, broken in trials.items():
@@ -293,17 +294,19 @@ def test_what_failed_after_its_draws_is_not_drawn_again(
         with monkeypatch.context() as patched:
             for place, what in broken.items():
                 patched.setattr(place, what)
-            with pytest.raises((dpsu.OutputError, MemoryError)):
+            with pytest.raises((dpsu.OutputError, dpsu.LedgerError, MemoryError)):
                 dpsu.release(VISITS, **PLAN, ledger=named)
         assert str(named.said).endswith("this name is spent")
         with pytest.raises(dpsu.BudgetError, match="another name spends again"):
             dpsu.release(unread(), **PLAN, ledger=ledger.dataset("visits", once=name))
-    assert states(ledger) == ["publishing", "pending", "publishing"]
+    assert states(ledger) == ["publishing", "pending", "pending", "publishing"]
+    # What could not be marked was not shown.
+    assert not list(folder_of(ledger).glob("*.parquet"))
     # Rows, and not draws, are why reading fails.
     monkeypatch.setattr("dpsu.inputs.reading.intern", no_memory)
     with pytest.raises(MemoryError):
         dpsu.release(VISITS, **PLAN, ledger=ledger.dataset("visits", once="read"))
-    assert states(ledger)[3:] == ["pending"]
+    assert states(ledger)[4:] == ["pending"]
 
 
 @every("name", ["", "a/b", "..", ".x", "x" * 81, "a b", 7, "a\n"])
@@ -320,7 +323,7 @@ def test_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "visits.csv").write_text(f"user,item\n{rows}")
     typed = ["release", "visits.csv", "--mechanism", "weighted-gaussian", "--delta", "1e-6"]
     once = ["--once", "monday"]
-    book = ["--ledger", "ledger.db", "--dataset", "visits", "--budget", "4,1e-5", *once]
+    book = ["--ledger", "ledger.db", "--dataset", "visits", "--budget", "5,1e-5", *once]
     first = run(*typed, "--epsilon", "1", *book)
     assert first[:2] == (0, "bread\nmilk\n"), first
     assert "note" not in first[2]
