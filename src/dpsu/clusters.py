@@ -52,18 +52,18 @@ def release_on(
     plan = planned(given, **typed)
     data = made(df, strict, checked_partitions(partitions))
     with shown as report:
+        named = keeper_of(spending, plan)
         # What a plan alone gets wrong is refused here, before anything is looked up.
-        cluster = Cluster(plan, data, report)
-        kept = keeper_of(spending, plan)
-        stored = kept.stored()
+        cluster = Cluster(plan, data, named.watching(report))
+        stored = named.stored()
         if stored is not None:
             return stored
         # Names and types are in the schema: what they rule out costs nothing, ledger or not.
         with named_by(given):
             cluster.check()
         return carry_out(
-            plan, check=lambda: None, run=kept.keeping(cluster.run), spending=spending,
-            report=report, begin=kept.begin,
+            plan, check=lambda: None, run=cluster.run, spending=spending, report=report,
+            named=named,
         )  # fmt: skip
 
 

@@ -86,8 +86,9 @@ def release(
     ledger : optional
         Where the release is charged before anything is read, and refused if the budget does not
         allow it: ``dpsu.Ledger("ledger.db").dataset("visits", budget=(3, 1e-5))``. A release that
-        fails later is charged all the same. With ``dataset("visits", once="week 10")`` a job that
-        runs twice gets what it released the first time.
+        fails later is charged all the same. With ``dataset("visits", once="week-10")`` a job that
+        runs twice gets what it released the first time, and one that was killed before that runs
+        again under the same charge.
 
     Returns
     -------
@@ -138,18 +139,18 @@ def release(
     )  # fmt: skip
     source = Source(data, plan.user, plan.item, format, strict)
     source.refuse_public(plan.knowledge.paths)
-    kept = keeper_of(spending, plan)
-    stored = kept.stored()
+    named = keeper_of(spending, plan)
+    stored = named.stored()
     if stored is not None:
         return stored
     with shown as report, named_by(given):
         return carry_out(
             plan,
             check=source.check,
-            run=kept.keeping(OneMachine(plan, source, memory, report).run),
+            run=OneMachine(plan, source, memory, named.watching(report)).run,
             spending=spending,
             report=report,
-            begin=kept.begin,
+            named=named,
         )
 
 

@@ -244,7 +244,7 @@ def test_a_context_ends_what_began_in_it_and_nothing_else(tmp_path: Path) -> Non
     before = states()
     with account:
         dpsu.release(VISITS, plan, ledger=account)
-        assert states()[-1] == "unfinished"
+        assert states()[-1] == "pending"
     assert states() == [*before, "done"]
     dpsu.release(VISITS, plan, ledger=account)
     assert states() == [*before, "done", "done"]

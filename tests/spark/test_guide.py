@@ -108,6 +108,6 @@ def test_a_release_is_on_record_before_it_runs(spark: SparkSession, tmp_path: Pa
     dying = frame.selectExpr("assert_true(person < 0) as person", "product")
     with pytest.raises(dpsu.DataError):
         flat.spark_release(dying, **options)
-    assert [entry.state for entry in ledger.account("visits").releases] == ["done", "unfinished"]
+    assert [entry.state for entry in ledger.account("visits").releases] == ["done", "pending"]
     with pytest.raises(dpsu.BudgetError):
         flat.spark_release(frame, **options)

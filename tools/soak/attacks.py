@@ -8,5 +8,6 @@ from tools.soak.files import FILES
 from tools.soak.kills import KILLS
 from tools.soak.pipes import PIPES
 from tools.soak.races import RACES
+from tools.soak.retries import RETRIES
 
-ATTACKS = (KILLS, FILES, DISKS, RACES, CALLS, PIPES)
+ATTACKS = (KILLS, RETRIES, FILES, DISKS, RACES, CALLS, PIPES)

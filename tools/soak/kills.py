@@ -153,7 +153,7 @@ def _afterwards(task: Task, folder: Path, room: Room) -> list[str]:
 
 
 KILLS = Attack(
-    "kills", 0.4, 5, "kills",
+    "kills", 0.3, 5, "kills",
     "signal, moment (clock, line of code, during imports, twice), format of output, report, ledger",
     _run,
 )  # fmt: skip

@@ -212,7 +212,7 @@ def _about_the_ledger(task: Task, ledger: Path, ended: Ended, items: str, report
     states = found[1:] if task.charged_before else found
     wrote = items in (NEW, PART) or report == NEW
     complete = items == NEW and (task.report is None or report == NEW)
-    excused = "on record as unfinished" in ended.stderr or "--quiet" in task.words
+    excused = "not on record as done" in ended.stderr or "--quiet" in task.words
     wrong = {
         "an earlier entry is gone": task.charged_before and not found,
         "charged twice": len(states) > 1,

@@ -18,6 +18,7 @@ from dpsu.cli.streams import hold_closed, to_stderr
 from dpsu.errors import (
     NO_MEMORY,
     DpsuError,
+    JobLostError,
     ParameterError,
     exit_code_of,
     is_memory_error,
@@ -83,7 +84,8 @@ def main(*, own_process: bool = False) -> None:
         if stage.signal:
             # Standard error may have gone, and with it what was to be said of the interruption.
             leave_interrupted()
-        fail(_worded(error), exit_code_of(error))
+        # A lost job says by itself what stays charged.
+        fail(_worded(error), exit_code_of(error), charge=not isinstance(error, JobLostError))
 
 
 def _worded(error: Exception) -> str:
@@ -125,9 +127,10 @@ def run() -> NoReturn:
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def fail(message: str, code: int) -> None:
+def fail(message: str, code: int, *, charge: bool = True) -> None:
     """Say what went wrong, and what it cost, and leave."""
-    if stage.spending is not None and stage.spending.unfinished and not stage.begun():
-        message += ". The ledger keeps this release as unfinished, and it counts in full"
+    said = None if stage.spending is None or stage.begun() else stage.spending.said
+    if charge and said is not None:
+        message += f"; {said}"
     to_stderr(f"dpsu: {message}")
     sys.exit(code)

@@ -33,7 +33,8 @@ once_option = click.option(
     "--once",
     metavar="NAME",
     help="With --ledger: release under this name once. If that is done, write its items again, "
-    "and read and charge nothing; refuse another plan.",
+    "and read and charge nothing; if it was killed before, run again under the same charge; refuse "
+    "another plan.",
 )
 
 

@@ -53,8 +53,8 @@ class Stage:
             named = [name for name, at in self.outputs.items() if at == state]
             said += [f"{state}: {', '.join(named)}"] if named else []
         said = said or ["no output was written"]
-        if self.spending is not None and self.spending.unfinished:
-            said.append("the ledger keeps this release as unfinished")
+        if self.spending is not None and self.spending.said is not None:
+            said.append(self.spending.said)
         return "; ".join(said)
 
     def begun(self) -> bool:

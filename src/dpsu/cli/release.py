@@ -78,7 +78,7 @@ def release_typed(
             found = release_on_spark(files, made, options | {"ledger": spending})
         else:
             found = dpsu.release(data, progress=progress, ledger=spending, **made, **options)
-        if once is not None and not spending.unfinished and not places.quiet:
+        if spending.repeated and not places.quiet:
             to_stderr(f"note: {once} was released {found.run.time}; nothing was read or charged")
         return found
 

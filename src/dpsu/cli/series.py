@@ -28,9 +28,15 @@ from dpsu.cli.sources import source_options
 from dpsu.cli.streams import printed, shown, to_stderr
 from dpsu.ledger.spending import Spending
 from dpsu.series.prose import HEAD, period_line, row
-from dpsu.series.state import DONE
+from dpsu.series.state import DONE, LOST, PENDING, RUNNING
 
 FOLDER = click.argument("folder", type=click.Path())
+ENDS = {
+    DONE: "`dpsu series items FOLDER --period N` prints its items",
+    PENDING: "run it again, which costs nothing more",
+    RUNNING: "another process runs it",
+    LOST: "it is spent, and its result is gone",
+}
 # Public data are not kept with a series, and what is unproven has no price.
 WITHOUT = ("prior", "allow_unproven")
 
@@ -85,8 +91,8 @@ def next_command(
 ) -> None:
     """Release from FILE... the items that no earlier period in FOLDER released.
 
-    FILE and output as for `dpsu release`. The period is spent before anything is read, and stays
-    spent if this run fails.
+    FILE and output as for `dpsu release`. A period that failed or was killed before its result was
+    kept is the next one: it runs again, and costs nothing more.
     """
     places = Places.taken(options)
     series = dpsu.Series(folder)
@@ -128,13 +134,10 @@ def _telling_what_is_spent(series: dpsu.Series) -> Iterator[None]:
         yield
     except BaseException:
         with contextlib.suppress(dpsu.DpsuError):
-            for each in series.history[series.periods - before :]:
-                end = (
-                    f"is done: `dpsu series items FOLDER --period {each.number}` prints its items"
-                    if each.state == DONE
-                    else "is spent, and has no result"
-                )
-                to_stderr(f"dpsu: period {each.number} of {series.periods} {end}")
+            for each in series.history:
+                if each.number > series.periods - before or each.state == PENDING:
+                    end = f"is {each.state}: {ENDS[each.state]}"
+                    to_stderr(f"dpsu: period {each.number} of {series.periods} {end}")
         raise
 
 

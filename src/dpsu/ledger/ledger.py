@@ -1,10 +1,10 @@
 """What was already spent on a dataset, kept in one SQLite file that survives crashes.
 
 A release is charged by an entry that is on disk before any row is read; that it is done is a second
-one, once its output is in place. Whatever happens in between, the charge stays and counts:
-a run that was killed, or refused its data, may have shown something by that alone. Only a run that
-ended before it read anything is void, on record as such, and costs nothing. So what is recorded is
-never less than what was spent, and at most more.
+one, once its output is in place. Whatever happens in between, the charge stays and counts. Only a
+run that ended before it read anything is void, on record as such, and costs nothing. A release that
+has a name may be run again under its charge as long as no run of it was marked as publishing, which
+happens before its result can be seen. So what is recorded is never less than what was spent.
 
 Every operation opens the file, takes SQLite's write lock, checks all entries (`records`),
 commits and closes. Two processes therefore charge one after the other, and nothing is held while a
@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpsu.errors import (
     INPUT,
+    REFUSED,
+    TRY_AGAIN,
     BudgetError,
     LedgerError,
     ParameterError,
@@ -38,13 +40,17 @@ from dpsu.ledger.elsewhere import charge_elsewhere
 from dpsu.ledger.prices import price
 from dpsu.ledger.prose import units_text
 from dpsu.ledger.records import (
+    BEFORE,
     BUDGET,
     CHARGE,
     DONE,
     LONGEST_NAME,
-    UNFINISHED,
+    PENDING,
+    PUBLISHING,
+    RESUMED,
     Account,
     Book,
+    RecordedRelease,
     content_of,
 )
 from dpsu.ledger.ways_out import change_budget, refusal, told
@@ -57,7 +63,7 @@ SECONDS_TO_WAIT = 60.0
 # What the budget is called where it is changed.
 SETTING = {"budget": "set_budget"}
 APPLICATION = 0x64707375  # "dpsu"
-FORMAT = 4
+FORMAT = 5
 # What is written stays. Whoever edits the file by hand meets these triggers first, and the hashes
 # after that. A row that replaces another fires no trigger for what it deletes, so it is stopped
 # before it is inserted: entries are numbered one after the other. To change a word of this is to
@@ -151,7 +157,8 @@ class Ledger:
         once : str, optional
             A name under which one release of the dataset is made, for jobs that may run twice: if
             it was, :func:`dpsu.release` returns what was released then, and nothing is read or
-            charged. Refused if that was by another plan, or if it failed after it was charged.
+            charged. If it failed or was killed before its result was kept, it runs again under the
+            same charge. Refused if the plan is another one.
         """
         from dpsu.ledger.spending import Spending
 
@@ -164,6 +171,11 @@ class Ledger:
     def account(self, dataset: str) -> Account:
         """A dataset's budget and releases."""
         return self.read().account(_name(dataset))
+
+    def named(self, dataset: str, name: str) -> RecordedRelease | None:
+        """The release of this name; None if it was not charged, or that charge is void."""
+        charged = self.path.exists() and self.path.stat().st_size > 0
+        return self.read().named(dataset, name) if charged else None
 
     def read(self, *, expected_head: str | None = None) -> Book:
         """All entries, checked.
@@ -232,14 +244,18 @@ class Ledger:
         >>> folder.cleanup()
         """
         charged, facts = charge_elsewhere(what, cost)
-        number = self.charge(_name(dataset), _budget(budget), charged, facts)
-        self._close(number, DONE)
-        return number
+        entry = self.charge(_name(dataset), _budget(budget), charged, facts)
+        self._close(entry.number, DONE)
+        return entry.number
 
     def charge(
         self, dataset: str, budget: Privacy | None, cost: Cost, facts: dict[str, Any]
-    ) -> int:
-        """Put a release on record before it reads anything, or refuse it; returns its number."""
+    ) -> RecordedRelease:
+        """Put a release on record before it reads anything, or refuse it.
+
+        A name that is pending is run again under its charge. The caller is to know that the
+        earlier run has ended; if it has not, it can no longer publish.
+        """
         with self._transaction(write=True, create=True) as (connection, book):
             if budget is not None and dataset not in book.datasets():
                 _append(connection, book, content_of(BUDGET, dataset, **budget.numbers))
@@ -250,6 +266,12 @@ class Ledger:
                     f"{told(known.budget)}; drop it, or {change_budget(self.path, dataset)}",
                     budget=...,
                 )
+            earlier = None if facts["name"] is None else book.named(dataset, facts["name"])
+            if earlier is not None:
+                _refuse_to_resume(earlier, facts)
+                resumed = content_of(RESUMED, dataset, charge=earlier.number, run=facts["run"])
+                _append(connection, book, resumed)
+                return book.release(earlier.number)
             if not total([*known.costs, cost]).within(known.budget):
                 raise BudgetError(refusal(known, cost, facts["mechanism"], self.path))
             number = _append(connection, book, content_of(CHARGE, dataset, **facts))
@@ -257,13 +279,31 @@ class Ledger:
             if len(units) > 1 and facts["unit"] is not None:
                 # Before the commit: if warnings are errors, nothing is charged.
                 warn(f"{dataset!r} has {units_text(units)}")
-            return number
+            return book.release(number)
+
+    def publishing(self, number: int, run: str) -> None:
+        """Put on record, before it can be seen, that this run of a release is the one to publish.
+
+        Refused if another run took the release up meanwhile: then this one must show nothing.
+        """
+        with self._transaction(write=True) as (connection, book):
+            entry = book.release(number)
+            if entry.state != PENDING or entry.run != run:
+                raise ParameterError(
+                    f"another run took up {entry.name!r} meanwhile, so that this one shows nothing "
+                    "and costs nothing more; ask again for the result",
+                    exit_code=TRY_AGAIN,
+                )
+            _append(connection, book, content_of(PUBLISHING, entry.dataset, charge=number, run=run))
 
     def _close(self, number: int, kind: str, **facts: str) -> None:
         """Put on record how a release ended; only :class:`Spending` knows whether it is void."""
         with self._transaction(write=True) as (connection, book):
             entry = book.release(number)
-            if entry is None or entry.state != UNFINISHED:
+            if entry.name is not None and entry.state == kind == DONE:
+                # Several processes may return one result.
+                return
+            if entry.state not in BEFORE[kind]:
                 raise LedgerError(f"ledger {str(self.path)!r} has no open release {number}")
             _append(connection, book, content_of(kind, entry.dataset, charge=number, **facts))
 
@@ -345,6 +385,23 @@ class Ledger:
         if not book.head:
             raise LedgerError(f"ledger {str(self.path)!r} is damaged: its entries were removed")
         return book
+
+
+def _refuse_to_resume(earlier: RecordedRelease, facts: dict[str, Any]) -> None:
+    """Refuse to run a release again that may have been seen, or whose plan was another one."""
+    if earlier.state != PENDING:
+        raise ParameterError(
+            f"another process released {earlier.name!r} meanwhile; nothing was read. Ask again for "
+            "its result",
+            exit_code=TRY_AGAIN,
+        )
+    if earlier.plan_hash != facts["plan_hash"]:
+        raise ParameterError(
+            f"{earlier.name!r} was begun by plan {str(earlier.plan_hash)[:16]}, and this is "
+            f"{str(facts['plan_hash'])[:16]}; nothing was read or charged. Give the options of "
+            "that time and the same dpsu, or another name to spend again",
+            exit_code=REFUSED,
+        )
 
 
 _ENTRIES = "SELECT number, content, hash FROM entries ORDER BY number"

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 STATES = {
     "done": "its result is where it was asked for. Counted in full.",
-    "unfinished": "charged, and not known to have ended: it is running, failed or was killed. "
-    "It may have shown something, so it is counted in full.",
+    "pending": "charged, and not known to have ended: it is running, failed or was killed. Counted "
+    "in full; under a name (once), it runs again without a further charge.",
+    "publishing": "its result may have been seen. Counted in full; asked for again by its name, it "
+    "becomes done if its result was kept.",
     "void": "it ended after the charge and before it began to read, so it revealed nothing about "
     "anybody. Counted as nothing.",
 }
@@ -42,6 +44,8 @@ ACCOUNT_PROMISES = (
     "ids per person; the total holds for no other people",
     "what other software was charged is all of its price for adding or removing one user of these "
     "ids, and was charged before it read anything",
+    "nothing that ended a run under a name, or a period of a series, before another run of it "
+    "looked at what it drew",
 )
 WITHOUT_PROMISE = (
     "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "

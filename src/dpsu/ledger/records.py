@@ -31,8 +31,22 @@ from dpsu.privacy.guarantee import (
 )
 from dpsu.privacy.shifts import Shift
 
-BUDGET, CHARGE, DONE, VOID = "budget", "charge", "done", "void"
-UNFINISHED = "unfinished"
+BUDGET, CHARGE, RESUMED, PUBLISHING, DONE, VOID = (
+    "budget",
+    "charge",
+    "resumed",
+    "publishing",
+    "done",
+    "void",
+)
+PENDING = "pending"
+# The states of a release in which it may get such an entry.
+BEFORE = {
+    RESUMED: {PENDING},
+    PUBLISHING: {PENDING},
+    DONE: {PENDING, PUBLISHING},
+    VOID: {PENDING},
+}
 # What other software spent is named so.
 ELSEWHERE = "elsewhere: "
 _COMMON = {"kind", "dataset", "time"}
@@ -49,7 +63,10 @@ FIELDS = {
         "plan",
         "plan_hash",
         "unit",
+        "name",
     },
+    RESUMED: _COMMON | {"charge", "run"},
+    PUBLISHING: _COMMON | {"charge", "run"},
     DONE: _COMMON | {"charge"},
     VOID: _COMMON | {"charge", "reason"},
 }
@@ -66,18 +83,23 @@ class RecordedRelease:
     ----------
     number : int
         Number of its charge among all entries of the ledger.
-    state : {"unfinished", "done", "void"}
+    state : {"pending", "publishing", "done", "void"}
+        A pending one has shown nothing yet, or has no name; a publishing one may have been seen.
         Void ones read nothing, and cost nothing.
     run : str
-        The random id of the run, which its report and its files carry too.
+        The random id of the newest run, which its report and its files carry too.
     plan, plan_hash : str or None
         The plan as JSON, and its hash; None where it was to be chosen from the data, and where
         other software spent it.
     unit : Users or None
         The unit it protects: the user columns, and the number of ids per person; None if other
         software spent it.
+    name : str or None
+        The name under which it is made once.
     reason : str or None
         What kind of error made it void.
+    runs : int
+        How often it was run under this charge. At most one of these runs was published.
     """
 
     number: int
@@ -90,7 +112,9 @@ class RecordedRelease:
     plan_hash: str | None
     plan: str | None = field(repr=False)
     unit: Users | None
+    name: str | None = None
     reason: str | None = None
+    runs: int = 1
 
     @property
     def elsewhere(self) -> bool:
@@ -189,7 +213,9 @@ def content_of(kind: str, dataset: str, **facts: Any) -> str:
     return json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dict[str, Any]:
+def facts_of(
+    cost: Cost, run: str, plan: Plan | None, choice: str | None, name: str | None = None
+) -> dict[str, Any]:
     """What the entry of a charge says besides its dataset and time.
 
     With a `choice`, another plan will run, and only the users of this one are recorded.
@@ -204,6 +230,7 @@ def facts_of(cost: Cost, run: str, plan: Plan | None, choice: str | None) -> dic
         "novel": None if cost.shift is None else cost.shift.novel,
         "plan": None if final is None else final.to_dict(),
         "unit": None if plan is None else unit_of(plan.user),
+        "name": name,
     }
 
 
@@ -240,6 +267,7 @@ class Book:
         self.hashes: list[str] = []
         self._budgets: dict[str, list[RecordedBudget]] = {}
         self._releases: dict[int, RecordedRelease] = {}
+        self._named: dict[tuple[str, str], int] = {}
         for number, content, found in rows:
             if number != len(self.hashes) + 1:
                 self._refuse(len(self.hashes) + 1, "is missing")
@@ -277,9 +305,16 @@ class Book:
         *earlier, now = self._budgets[dataset]
         return Account(dataset, now.privacy, releases, tuple(earlier))
 
-    def release(self, number: int) -> RecordedRelease | None:
+    def release(self, number: int) -> RecordedRelease:
         """A release by the number of its charge."""
-        return self._releases.get(number)
+        if number not in self._releases:
+            raise LedgerError(f"ledger {str(self._path)!r} has no release {number}")
+        return self._releases[number]
+
+    def named(self, dataset: str, name: str) -> RecordedRelease | None:
+        """The release of this name that was charged, unless it is void."""
+        number = self._named.get((dataset, name))
+        return None if number is None else self._releases[number]
 
     def append(self, content: str) -> str:
         """Check what an entry says, take it up, and return its hash."""
@@ -303,16 +338,35 @@ class Book:
             mechanism = _text(facts, "mechanism")
             cost = Cost(_privacy(facts), _shift(facts))
             plan = _plan(facts, mechanism, cost.privacy)
+            name = None if facts["name"] is None else _text(facts, "name")
+            if name is not None and self._named.setdefault((dataset, name), number) != number:
+                raise _ContentError("charges a name that was charged before it")
             self._releases[number] = RecordedRelease(
-                number, dataset, time, mechanism, cost, UNFINISHED, _text(facts, "run"),
-                facts["plan_hash"], plan, _unit(facts, mechanism),
+                number, dataset, time, mechanism, cost, PENDING, _text(facts, "run"),
+                facts["plan_hash"], plan, _unit(facts, mechanism), name,
             )  # fmt: skip
         else:
-            closed = self._releases.get(facts["charge"])
-            if closed is None or closed.dataset != dataset or closed.state != UNFINISHED:
-                raise _ContentError(f"says {kind} of a release that is not open")
-            reason = _text(facts, "reason") if kind == VOID else None
-            self._releases[closed.number] = replace(closed, state=kind, reason=reason)
+            self._go_on(facts, kind, dataset)
+
+    def _go_on(self, facts: dict[str, Any], kind: str, dataset: str) -> None:
+        """Take up what became of a release that was charged before."""
+        before = self._releases.get(facts["charge"])
+        if before is None or before.dataset != dataset or before.state not in BEFORE[kind]:
+            raise _ContentError(f"says {kind} of a release that is not open")
+        if kind == RESUMED:
+            if before.name is None:
+                raise _ContentError("resumes a release that has no name")
+            after = replace(before, run=_text(facts, "run"), runs=before.runs + 1)
+        elif kind == PUBLISHING and (before.name is None or before.run != facts["run"]):
+            raise _ContentError("publishes another run than the newest of a name")
+        elif kind == VOID and before.runs > 1:
+            raise _ContentError("says void of a release that ran more than once")
+        else:
+            after = replace(before, state=kind)
+        if kind == VOID:
+            after = replace(after, reason=_text(facts, "reason"))
+            self._named.pop((dataset, before.name or ""), None)
+        self._releases[before.number] = after
 
     def _refuse(self, number: int, what: str) -> NoReturn:
         raise LedgerError(

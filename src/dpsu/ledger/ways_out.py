@@ -86,4 +86,5 @@ def lost_job(spending: Spending, cost: Cost, why: str) -> str:
             f"{why}. No ledger was charged; count {told(cost.privacy)} as spent if others may see "
             "that this run failed"
         )
-    return f"{why}. {told(cost.privacy)} stays charged to {spending.dataset!r}"
+    again = "" if spending.once is None else ", and the same name runs again under this charge"
+    return f"{why}. {told(cost.privacy)} stays charged to {spending.dataset!r}{again}"

@@ -13,6 +13,7 @@ import re
 import secrets
 import select
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -86,7 +87,7 @@ def leftovers(path: Path) -> list[Path]:
     """Temporary files of this target that runs left behind and that no run is writing."""
     try:
         target = _followed(path)
-        pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.partial")
+        pattern = re.compile(rf"\.{re.escape(target.name)}\.([0-9a-f]{{8}}){{1,4}}\.partial")
         found = [each for each in target.parent.iterdir() if pattern.fullmatch(each.name)]
     except OSError:
         return []
@@ -123,13 +124,16 @@ class PendingFile:
     """A result that is whole and only has to be put in its place.
 
     It is on the disk, beside its target. Only their owner may read `private` files. Other files get
-    the mode and, where possible, the owner of the file that they replace.
+    the mode and, where possible, the owner of the file that they replace. A `tag` of 32 hexadecimal
+    digits names the temporary file, for :func:`place_tagged`.
     """
 
-    def __init__(self, path: Path, write: Write, *, private: bool = False) -> None:
+    def __init__(
+        self, path: Path, write: Write, *, private: bool = False, tag: str | None = None
+    ) -> None:
         self.path, self._target = path, _target_of(path)
         self._file: BinaryIO | None = None
-        self._partial = _beside(self._target)
+        self._partial = _beside(self._target, tag)
         try:
             _partials.add(self._partial)
             self._file = _made(self._partial, _found(self._target), private=private)
@@ -169,11 +173,35 @@ class PendingFile:
         self._close()
         _forget(self._partial)
 
+    def leave(self) -> None:
+        """Close the temporary file and let it be, with its name on the disk."""
+        self._close()
+        try:
+            sync_folder(self._target.parent)
+        except OSError as error:
+            self.discard()
+            raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+        _partials.discard(self._partial)
+
     def _close(self) -> None:
         if self._file is not None:
             # An error of what is still in the buffer was reported when it was flushed.
             with contextlib.suppress(OSError):
                 self._file.close()
+
+
+def place_tagged(path: Path, tag: str) -> bool:
+    """Rename the temporary file of this tag into place; whether its target is there then.
+
+    Several processes may do so at once.
+    """
+    partial = _beside(path, tag)
+    # Where nothing may be written there may be something to read.
+    if partial.exists():
+        with contextlib.suppress(FileNotFoundError):
+            partial.replace(path)
+            sync_folder(path.parent)
+    return path.exists()
 
 
 def sweep() -> None:
@@ -227,6 +255,59 @@ def claim(path: Path, text: str) -> BinaryIO:
     finally:
         _forget(partial)
     return file
+
+
+def claim_again(path: Path) -> BinaryIO | None:
+    """Lock a file of :func:`claim` whose process is gone; None if that is not so.
+
+    Raises OSError where there are no locks, because a process that lives cannot be seen there.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from None
+    try:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b")
+    except FileNotFoundError:
+        return None
+    try:
+        # Processes that only ask whether it is locked hold a lock for a moment.
+        for seconds in (0.0, 0.01, 0.1, 1.0):
+            time.sleep(seconds)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Its owner may have removed it, and another process made a new one.
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                        return file
+                break
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return None
+
+
+def unclaim(path: Path, claimed: BinaryIO) -> None:
+    """Remove a file that this process claimed, durably, and free its lock."""
+    with claimed:
+        path.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+def empty_claim(claimed: BinaryIO) -> None:
+    """Leave a file that this process claimed empty, durably, and free its lock.
+
+    That says so much that nothing else could be written. It needs no room on the disk.
+    """
+    with claimed:
+        claimed.truncate(0)
+        _to_disk(claimed.fileno())
+
+
+def is_empty_claim(path: Path) -> bool:
+    """Whether a file was left by :func:`empty_claim`."""
+    return path.exists() and not path.stat().st_size
 
 
 def sync_folder(folder: Path) -> None:
@@ -322,5 +403,5 @@ def _forget(partial: Path) -> None:
     _partials.discard(partial)
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+def _beside(path: Path, tag: str | None = None) -> Path:
+    return path.with_name(f".{path.name}.{tag or secrets.token_hex(4)}.partial")

@@ -1,17 +1,19 @@
 """Releases of a ledger that have a name, and are made once.
 
-A job that runs twice gets what it released the first time. Beside the ledger there is a folder::
+A job that runs twice gets what it released the first time. If the first run ended before its result
+could be seen, the second one runs under the same charge. The ledger says how far a name has come.
+Beside it there is a folder::
 
-    ledger.db.once/monday-2f1c...-begun.json      it is spent; made before any row is read
+    ledger.db.once/monday-2f1c...-running.json    locked by the process that runs it
     ledger.db.once/monday-2f1c...-items.parquet   what it released, and by which plan
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -20,41 +22,35 @@ from dpsu.errors import (
     REFUSED,
     TRY_AGAIN,
     BudgetError,
+    LedgerError,
     OutputError,
     ParameterError,
     exit_code_of,
 )
+from dpsu.ledger.records import PENDING, RecordedRelease
 from dpsu.ledger.spending import Spending
+from dpsu.pipeline import UnnamedRelease
 from dpsu.plans.plan import Plan
-from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run
-from dpsu.runtime.writing import claim, claimed_by_somebody
-from dpsu.series.state import BEGUN, ITEMS, keep, kept, released_before
+from dpsu.runtime.writing import (
+    claim,
+    claim_again,
+    claimed_by_somebody,
+    empty_claim,
+    is_empty_claim,
+    unclaim,
+)
+from dpsu.series import kept
 
 NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
 
-def keeper_of(spending: Spending, plan: Plan) -> NotKept:
+def keeper_of(spending: Spending, plan: Plan) -> UnnamedRelease:
     """What keeps a release, if it has a name."""
-    return NotKept() if spending.once is None else Once(spending.once, spending, plan)
+    return UnnamedRelease() if spending.once is None else Once(spending.once, spending, plan)
 
 
-class NotKept:
-    """A release without a name: made whenever it is asked for, and kept by nobody here."""
-
-    def stored(self) -> Release | None:
-        """What was released before."""
-        return None
-
-    def begin(self, run: Run) -> None:
-        """Called before anything is read."""
-
-    def keeping(self, run: Callable[[Key], Found]) -> Callable[[Key], Found]:
-        """The same run, which keeps what it finds."""
-        return run
-
-
-class Once(NotKept):
+class Once(UnnamedRelease):
     """One name of one dataset of a ledger."""
 
     def __init__(self, name: str, spending: Spending, plan: Plan) -> None:
@@ -68,76 +64,116 @@ class Once(NotKept):
             raise ParameterError(
                 "{once} needs a {ledger}, which is charged the first time", once=name, ledger=...
             )
-        self._name, self._plan = name, plan
+        self._name, self._spending, self._plan = name, spending, plan
         self._claim: BinaryIO | None = None
+        self._lost = BudgetError(
+            f"the release {name!r} was charged, and its result is not there: it could not be kept, "
+            "was removed, or its run failed after its draws. Nothing was read or charged now; "
+            "another name spends again"
+        )
         dataset = hashlib.sha256(spending.dataset.encode()).hexdigest()[:32]
         self._folder = spending.path.with_name(f"{spending.path.name}.once")
-        self._begun = self._folder / f"{name}-{dataset}-{BEGUN}"
-        self._items = self._folder / f"{name}-{dataset}-{ITEMS}"
+        self._running = self._folder / f"{name}-{dataset}-running.json"
+        self._items = self._folder / f"{name}-{dataset}-items.parquet"
 
     def stored(self) -> Release | None:
-        """What was released under this name; None if nothing was begun, refused if it is spent."""
-        if not self._begun.exists():
+        """What was released under this name; None if it may run, for the first time or again."""
+        entry = self._spending.named(self._name)
+        if entry is None:
             return None
-        try:
-            noted = json.loads(self._begun.read_text(encoding="utf-8"))
-            planned, version, run = noted["plan_hash"], str(noted["version"]), Run(**noted["run"])
-        except (OSError, ValueError, TypeError, KeyError):
-            # Changed by hand: the file alone says that the name is spent.
-            planned, version, run = None, self._plan.version, None
-        # A plan that another dpsu made is the same if nothing but that version differs.
-        asked = replace(self._plan, version=version)
-        done = self._items.exists()
-        if planned != asked.hash and (done or planned is not None):
+        asked = self._as_planned_then(entry)
+        if entry.state == PENDING:
+            if self._running.exists() and claimed_by_somebody(self._running):
+                raise ParameterError(
+                    "{once} is running in another process; wait until it has ended",
+                    exit_code=TRY_AGAIN,
+                    once=self._name,
+                )
+            return None
+        if not kept.show(self._items, entry.run):
+            raise self._lost
+        released = kept.load(self._items, asked)
+        if released.run.id != entry.run:
+            # It is of a ledger that was here before.
+            raise self._lost
+        self._spending.returned_again(entry)
+        return released
+
+    def _as_planned_then(self, entry: RecordedRelease) -> Plan:
+        """The plan with the version of dpsu that planned it then, if it is no other plan."""
+        noted = {} if entry.plan is None else json.loads(entry.plan)
+        asked = replace(self._plan, version=str(noted.get("version")))
+        if entry.plan_hash != asked.hash:
             raise ParameterError(
-                f"{{once}} was released by another plan, {str(planned)[:16]}, and this one is "
-                f"{asked.hash[:16]}; nothing was read or charged. Give the options of that "
+                f"{{once}} was begun by another plan, {str(entry.plan_hash)[:16]}, and this one "
+                f"is {asked.hash[:16]}; nothing was read or charged. Give the options of that "
                 "time, or another name to spend again",
                 exit_code=REFUSED,
                 once=self._name,
             )
-        if done:
-            return released_before(kept(self._items), asked, run)
-        if claimed_by_somebody(self._begun):
-            raise ParameterError(
-                "{once} is running in another process; wait until it has ended",
-                exit_code=TRY_AGAIN,
-                once=self._name,
-            )
-        raise BudgetError(
-            f"the release {self._name!r} was charged and failed or was killed before its result "
-            "was kept. Nothing was read or charged now; another name spends again"
-        )
+        return asked
 
-    def begin(self, run: Run) -> None:
-        """Spend the name, on disk, before anything is read."""
-        plan = self._plan
-        noted = {"plan_hash": plan.hash, "version": plan.version, "run": vars(run)}
+    def claim(self, run: Run) -> str:
+        """Let no other process run this name; the charge says whether it was begun before."""
         try:
             self._folder.mkdir(exist_ok=True)
-            self._claim = claim(self._begun, f"{json.dumps(noted)}\n")
+            self._claim = claim(self._running, f"{json.dumps(vars(run))}\n")
         except FileExistsError:
+            self._claim = self._claim_again()
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {str(self._running)!r}: {error.strerror}; nothing was read",
+                exit_code=exit_code_of(error),
+            ) from None
+        if self._claim is None:
             raise ParameterError(
                 "another process began {once} meanwhile; nothing was read",
                 exit_code=TRY_AGAIN,
                 once=self._name,
-            ) from None
+            )
+        kept.remove_leftovers(self._running)
+        return self._name
+
+    def _claim_again(self) -> BinaryIO | None:
+        if is_empty_claim(self._running):
+            raise self._lost
+        try:
+            return claim_again(self._running)
         except OSError as error:
-            raise OutputError(
-                f"cannot write {str(self._begun)!r}: {error.strerror}; nothing was read",
-                exit_code=exit_code_of(error),
+            raise BudgetError(
+                f"the release {self._name!r} was begun and has no result, and whether it still "
+                f"runs cannot be seen there ({error.strerror}). Nothing was read or charged now; "
+                "another name spends again"
             ) from None
 
-    def keeping(self, run: Callable[[Key], Found]) -> Callable[[Key], Found]:
-        """The same run, which keeps what it finds before anybody gets it."""
+    def keep(self, found: Found, run: Run, charge: int | None) -> None:
+        """Bring the result to the disk, mark this run as the one to publish, and show it."""
+        assert charge is not None
+        kept.stage(self._items, found, run)
+        self._spending.publishing(charge, run.id)
+        kept.show(self._items, run.id)
 
-        def run_and_keep(key: Key) -> Found:
-            try:
-                found = run(key)
-                keep(self._items, found)
-                return found
-            finally:
-                if self._claim is not None:
-                    self._claim.close()
+    def spoil(self, run: Run, charge: int | None) -> None:
+        """Mark this run as the one to publish, with a result only if it staged one."""
+        assert charge is not None
+        try:
+            self._spending.publishing(charge, run.id)
+        except ParameterError:
+            # This run was marked already, or another one took it up.
+            return
+        except LedgerError:
+            # Not marked, so that nothing may be shown.
+            self._spending.spoiled = True
+            if self._claim is not None:
+                with contextlib.suppress(OSError):
+                    empty_claim(self._claim)
+                self._claim = None
+        else:
+            with contextlib.suppress(OutputError):
+                self._spending.spoiled = not kept.show(self._items, run.id)
 
-        return run_and_keep
+    def end(self) -> None:
+        """Let other processes run this name, as far as the ledger does."""
+        if self._claim is not None:
+            with contextlib.suppress(OSError):
+                unclaim(self._running, self._claim)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpsu.ledger.prose import utc
 from dpsu.ledger.splitting import Split, repeated
-from dpsu.series.state import UNFINISHED
+from dpsu.series.state import LOST, PENDING
 from dpsu.showing.markup import block, bullets, paragraph, table, title
 
 if TYPE_CHECKING:
@@ -17,13 +17,19 @@ HEAD = ("period", "started (UTC)", "state", "new items")
 SERIES_PROMISES = (
     "this folder was never lost or replaced by an older copy",
     "whatever else is released about these people is accounted for elsewhere, such as in a ledger",
+    "nothing that ended a run of a period before another run of it looked at what it drew",
 )
-SPENT = "An unfinished period failed or was killed. It may have shown something, so it is spent."
+STATES = {
+    PENDING: "A pending period failed or was killed before anything was shown. Run it again: that "
+    "costs nothing more.",
+    LOST: "A lost period is spent, and its result is not there: it could not be kept, was removed, "
+    "or its run failed after its draws.",
+}
 
 
 def series_text(series: Series) -> str:
     """What is fixed, what is spent, and what that rests on."""
-    text = [*_facts(series), *_spent(series.history), "You promise that"]
+    text = [*_facts(series), *_states(series.history), "You promise that"]
     return "\n".join([*text, *(f"  - {promise}" for promise in _promises(series))])
 
 
@@ -34,7 +40,7 @@ def series_html(series: Series) -> str:
         title(repr(series)),
         *map(paragraph, _facts(series)),
         *([table(HEAD, map(row, history), texts=3)] if history else []),
-        *map(paragraph, _spent(history)),
+        *map(paragraph, _states(history)),
         bullets("You promise that", _promises(series)),
     )
 
@@ -60,8 +66,8 @@ def _facts(series: Series) -> list[str]:
     by_sums = Split(each, series.periods, budget, repeated(series.plan, series.periods)).by_sums
     how = "sums of epsilon and delta" if by_sums else "Gaussian composition"
     return [
-        f"periods: {series.periods:,}, of which {series.periods - series.left:,} are spent and "
-        f"{series.left:,} left",
+        f"periods: {series.periods:,}, of which {series.periods - series.left:,} were begun and "
+        f"{series.left:,} are left",
         f"all periods together: ({budget.epsilon:g}, {budget.delta:g})-differential privacy for "
         f"adding or removing any one {series.plan.user.person} with all rows in all periods, by "
         f"{how} (`dpsu proofs series`)",
@@ -74,5 +80,6 @@ def _promises(series: Series) -> tuple[str, ...]:
     return (*SERIES_PROMISES, f"{series.plan.user.promise}, in all periods")
 
 
-def _spent(history: tuple[Period, ...]) -> list[str]:
-    return [SPENT] if any(each.state == UNFINISHED for each in history) else []
+def _states(history: tuple[Period, ...]) -> list[str]:
+    found = {each.state for each in history}
+    return [words for state, words in STATES.items() if state in found]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsu.engines.found import Found
-from dpsu.errors import TRY_AGAIN, BudgetError, ParameterError, option_error
+from dpsu.errors import TRY_AGAIN, BudgetError, OutputError, ParameterError, option_error
 from dpsu.inputs.columns import DEFAULT_ITEM, DEFAULT_USER, Items, Users, named_by
 from dpsu.inputs.tokens import Tokens
 from dpsu.ledger.spending import Spending
 from dpsu.options import flag, suggests_keywords, whole_number
-from dpsu.pipeline import carry_out
+from dpsu.pipeline import UnnamedRelease, carry_out
 from dpsu.plans.counts import Counts
 from dpsu.plans.mechanisms import Mechanism
 from dpsu.plans.plan import Plan
@@ -24,8 +25,9 @@ from dpsu.plans.public_data import PublicData
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run
+from dpsu.runtime.writing import empty_claim
 from dpsu.series.places import engine_for
-from dpsu.series.state import DONE, RUNNING, Period, State, spent
+from dpsu.series.state import DONE, LOST, PENDING, RUNNING, Period, State, spent
 from dpsu.series.terms import Terms
 from dpsu.showing.progress import Stages, stages
 
@@ -136,13 +138,13 @@ class Series:
 
     @property
     def history(self) -> tuple[Period, ...]:
-        """The periods that are spent, in their order."""
+        """The periods that were begun, in their order."""
         begun = self._state.begun(self._terms)
-        return tuple(self._state.period(number) for number in range(1, begun + 1))
+        return tuple(self._state.period(number, self._terms) for number in range(1, begun + 1))
 
     @property
     def left(self) -> int:
-        """How many periods are left."""
+        """How many periods are left to begin; those that are pending come on top."""
         return self.periods - self._state.begun(self._terms)
 
     @property
@@ -159,7 +161,7 @@ class Series:
         """What a period released, as it was returned then."""
         begun = self._state.begun(self._terms)
         period = whole_number("period", period, 1, self.periods)
-        if period > begun or self._state.period(period).state != DONE:
+        if period > begun or self._state.period(period, self._terms).state != DONE:
             raise option_error("period", "is not done: there is no release of it to return", period)
         return self._state.stored(period, self._terms)
 
@@ -177,7 +179,8 @@ class Series:
     ) -> Release:
         """Release the items of the next period that no earlier one released.
 
-        The period is spent before anything is read, and stays spent if this fails or is killed.
+        A period that failed or was killed before its result was kept is the next one: it runs
+        again, and costs nothing more.
 
         Parameters
         ----------
@@ -186,7 +189,8 @@ class Series:
             released on its cluster. Periods may run here and there in turn.
         period : int, optional
             The number that this period must have, for jobs that may run twice: if it is done, what
-            it released is returned again, and nothing is read or spent.
+            it released is returned again, and nothing is read or spent. The number behind the
+            newest one leaves a period that failed as it is.
         strict, format, memory_limit, progress
             As for :func:`dpsu.release`; the format and the limit are not for Spark.
         partitions : int, optional
@@ -204,20 +208,16 @@ class Series:
         flag("strict", strict)
         shown = stages(progress)
         number = self._next(period)
-        if number is None:
-            assert period is not None
-            return self.stored(period)
+        named = _OnePeriod(self._state, self._terms, number, spending)
+        if (stored := named.stored()) is not None:
+            spending.returned_again(spending.named(named.name))
+            return stored
         # What is left out is what earlier periods released, and nothing that these data say.
-        known = self._known()
-        plan = self._ready(known)
-        claims: list[Any] = []
-
-        def begin(run: Run) -> None:
-            claims.append(self._state.begin(number, run, self._terms))
+        plan = self._ready(self._known())
 
         with shown as report, named_by(self.plan):
             check, find = engine_for(
-                data, plan, report, strict=strict, format=format,
+                data, plan, named.watching(report), strict=strict, format=format,
                 memory_limit=memory_limit, partitions=partitions,
             )  # fmt: skip
 
@@ -225,20 +225,14 @@ class Series:
                 found = find(key)
                 # What is known is for this run alone, and so is the type that items have by now.
                 made = replace(found.plan, item=self.plan.item, knowledge=PublicData())
-                found = replace(found, plan=made)
-                self._state.finish(number, found)
-                return found
+                return replace(found, plan=made)
 
-            try:
-                return carry_out(
-                    self.plan, check=check, run=run, spending=spending, report=report, begin=begin
-                )
-            finally:
-                for claim in claims:
-                    claim.close()
+            return carry_out(
+                self.plan, check=check, run=run, spending=spending, report=report, named=named
+            )
 
-    def _next(self, wanted: int | None) -> int | None:
-        """The number of the period that begins now; None if the one that is wanted is done."""
+    def _next(self, wanted: int | None) -> int:
+        """The number of the period that is asked for, which may be done."""
         begun = self._state.begun(self._terms)
         if wanted is not None:
             wanted = whole_number("period", wanted, 1, self.periods)
@@ -246,24 +240,18 @@ class Series:
                 raise ParameterError(
                     f"{{period}} is not the next one, which is {begun + 1}", period=wanted
                 )
-        newest = None if begun == 0 else self._state.period(begun)
+        newest = None if begun == 0 else self._state.period(begun, self._terms)
         if newest is not None and newest.state == RUNNING:
             raise ParameterError(
                 f"period {begun} of {str(self.path)!r} is running in another process; wait until "
                 "it has ended",
                 exit_code=TRY_AGAIN,
             )
-        if wanted is not None and wanted <= begun:
-            if self._state.period(wanted).state == DONE:
-                return None
-            raise BudgetError(
-                f"period {wanted} of the series {str(self.path)!r} is spent: it failed or was "
-                "killed after it began, and may have shown something by that. Nothing was read. "
-                "Go on with the next one"
-            )
-        if begun >= self.periods:
+        if wanted is None and newest is not None and newest.state == PENDING:
+            return begun
+        if wanted is None and begun >= self.periods:
             raise spent(self.path, self.periods)
-        return begun + 1
+        return begun + 1 if wanted is None else wanted
 
     def _released(self) -> list[Release]:
         """What the periods that are done released."""
@@ -309,6 +297,71 @@ class Series:
         from dpsu.series.prose import series_html
 
         return series_html(self)
+
+
+class _OnePeriod(UnnamedRelease):
+    """One period, which is claimed, published and kept in the folder of its series."""
+
+    def __init__(self, state: State, terms: Terms, number: int, spending: Spending) -> None:
+        self._state, self._terms, self._number = state, terms, number
+        self._spending = spending
+        self._claim: BinaryIO | None = None
+        self._first = False
+
+    @property
+    def name(self) -> str:
+        """What a ledger calls it; the run that began it tells series of equal terms apart."""
+        return f"series period {self._number} {self._state.first_run(self._number)}"
+
+    def stored(self) -> Release | None:
+        """What it released; None if it may run, for the first time or again."""
+        if self._number > self._state.begun(self._terms):
+            return None
+        state = self._state.period(self._number, self._terms).state
+        if state == LOST:
+            raise BudgetError(
+                f"period {self._number} of the series {str(self._state.path)!r} is spent, and its "
+                "result is not there: it could not be kept, was removed, or its run failed after "
+                "its draws. Nothing was read. Go on with the next one"
+            )
+        return self._state.stored(self._number, self._terms) if state == DONE else None
+
+    def claim(self, run: Run) -> str:
+        """Begin the period, or take it up again."""
+        self._claim, self._first = self._state.begin(self._number, run, self._terms)
+        return self.name
+
+    def unclaim(self) -> None:
+        """Take back that it was begun, unless an earlier run of it may have read something."""
+        if self._first and self._claim is not None:
+            with contextlib.suppress(OSError):
+                self._state.take_back(self._number, self._claim)
+
+    def keep(self, found: Found, run: Run, charge: int | None) -> None:
+        """Bring the result to the disk, mark this run as the one to publish, and show it."""
+        self._state.stage(self._number, found, run)
+        self._state.publish(self._number, run)
+        if charge is not None:
+            # So that no older copy of the folder can be run again under this charge.
+            self._spending.publishing(charge, run.id)
+        self._state.show(self._number, run)
+
+    def spoil(self, run: Run, charge: int | None) -> None:
+        """Mark this run as the one to publish, with a result only if it staged one."""
+        try:
+            self._state.publish(self._number, run)
+        except ParameterError:
+            # This run was marked already.
+            return
+        except OutputError:
+            if self._claim is not None:
+                with contextlib.suppress(OSError):
+                    empty_claim(self._claim)
+
+    def end(self) -> None:
+        """Let other processes see that it does not run any more."""
+        if self._claim is not None:
+            self._claim.close()
 
 
 def _type(values: pa.Array) -> str | None:

@@ -2,17 +2,17 @@
 
 ::
 
-    series.json          the terms: plan, number of periods and budget
-    0001-begun.json      period 1 is spent; made before any row of it is read
-    0001-items.parquet   what it released, and by which plan
+    series.json            the terms: plan, number of periods and budget
+    0001-begun.json        period 1 was begun; locked by the process that runs it
+    0001-published.json    which run of it was published; made before its items can be seen
+    0001-items.parquet     what that run released, and by which plan
 
-That a period is spent is a file that only one process can make. So no lock is needed to be sure
-that none is spent twice, and a process that is killed can lose its period and nothing else.
+That a run is the published one is a file that only one process can make. So no lock is needed to be
+sure that none is published twice. A period without that file may be run again.
 """
 
 from __future__ import annotations
 
-import base64
 import errno
 import json
 import os
@@ -21,36 +21,26 @@ import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from dpsu.engines.found import Found
-from dpsu.errors import (
-    FAILED,
-    TRY_AGAIN,
-    BudgetError,
-    OutputError,
-    ParameterError,
-    exit_code_of,
-)
-from dpsu.plans.plan import Plan
+from dpsu.errors import TRY_AGAIN, BudgetError, OutputError, ParameterError, exit_code_of
 from dpsu.results import Release, Run
 from dpsu.runtime.writing import (
     claim,
+    claim_again,
     claimed_by_somebody,
     sync_folder,
+    unclaim,
     write_text,
-    write_whole,
 )
+from dpsu.series import kept
 from dpsu.series.terms import Terms
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 TERMS = "series.json"
-BEGUN, ITEMS = "begun.json", "items.parquet"
-OURS = re.compile(r"(\d{4,})-(begun\.json|items\.parquet)")
-DONE, UNFINISHED, RUNNING = "done", "unfinished", "running"
-PLAN_KEY, TYPES_KEY = b"dpsu.plan", b"dpsu.types"
+BEGUN, PUBLISHED, ITEMS = "begun.json", "published.json", "items.parquet"
+OURS = re.compile(r"(\d{4,})-(begun\.json|published\.json|items\.parquet)")
+DONE, PENDING, RUNNING, LOST = "done", "pending", "running", "lost"
 
 
 @dataclass(frozen=True)
@@ -62,10 +52,11 @@ class Period:
     number : int
         The first is 1.
     state : str
-        "done"; "running", as far as this machine knows; or "unfinished": it failed or was killed,
-        and is spent.
+        "done"; "running", as far as this machine knows; "pending": it failed or was killed before
+        anything was shown, and may be run again; or "lost": it is spent, and its result is gone.
     run : Run or None
-        Its random id and when it began; None if that file was changed by hand.
+        Its first run, or the one that was published: its random id and when it began; None if that
+        file was changed by hand.
     released : int or None
         How many items it released; None if it is not done.
     """
@@ -128,7 +119,7 @@ class State:
 
     def begun(self, terms: Terms) -> int:
         """How many periods are spent; refused if files are missing or of no period."""
-        found: dict[str, set[int]] = {BEGUN: set(), ITEMS: set()}
+        found: dict[str, set[int]] = {BEGUN: set(), PUBLISHED: set(), ITEMS: set()}
         for each in self.path.iterdir():
             ours = OURS.fullmatch(each.name)
             if ours is not None:
@@ -139,13 +130,13 @@ class State:
                 f"series {str(self.path)!r} is damaged: its periods are not numbered one after the "
                 f"other, up to {terms.periods}; files were removed or added by hand"
             )
-        if not found[ITEMS] <= found[BEGUN]:
+        if not found[ITEMS] <= found[PUBLISHED] <= found[BEGUN]:
             raise ParameterError(
                 f"series {str(self.path)!r} is damaged: it has items of a period that was never "
-                "begun; files were removed or added by hand"
+                "begun or published; files were removed or added by hand"
             )
         for number in range(1, count + 1):
-            if self._noted(number).get("terms", terms.digest) != terms.digest:
+            if self._noted(number, BEGUN).get("terms", terms.digest) != terms.digest:
                 raise ParameterError(
                     f"series {str(self.path)!r} is damaged: period {number} was begun by another "
                     "plan, budget or number of periods than those on record; files were changed "
@@ -153,55 +144,114 @@ class State:
                 )
         return count
 
-    def period(self, number: int) -> Period:
+    def period(self, number: int, terms: Terms) -> Period:
         """What is known of a period that was begun."""
-        if self._file(number, ITEMS).exists():
-            items = kept(self._file(number, ITEMS)).items
-            return Period(number, DONE, self._run(number), len(items))
-        running = claimed_by_somebody(self._file(number, BEGUN))
-        return Period(number, RUNNING if running else UNFINISHED, self._run(number), None)
+        if self._file(number, PUBLISHED).exists():
+            run = self._run(number, PUBLISHED)
+            if not self.show(number, run):
+                return Period(number, LOST, run, None)
+            released = self.stored(number, terms)
+            return Period(number, DONE, released.run, len(released))
+        run = self._run(number, BEGUN)
+        if claimed_by_somebody(self._file(number, BEGUN)):
+            return Period(number, RUNNING, run, None)
+        # Only `empty_claim`, or a hand, leaves a file that names no run.
+        return Period(number, LOST if run is None else PENDING, run, None)
 
-    def begin(self, number: int, run: Run, terms: Terms) -> BinaryIO:
-        """Spend a period, on disk, before anything is read; it runs until the result is closed."""
+    def begin(self, number: int, run: Run, terms: Terms) -> tuple[BinaryIO, bool]:
+        """Claim a period, on disk, before anything is read; and whether no run claimed it before.
+
+        It runs until the file that this returns is closed.
+        """
+        file, first = self._file(number, BEGUN), True
         noted = vars(run) | {"terms": terms.digest}
+        claimed: BinaryIO | None
         try:
-            return claim(self._file(number, BEGUN), f"{json.dumps(noted)}\n")
+            claimed = claim(file, f"{json.dumps(noted)}\n")
         except FileExistsError:
+            claimed, first = self._claim_again(number), False
+        except OSError as error:
+            raise OutputError(
+                f"cannot note in {str(self.path)!r} that period {number} begins: {error.strerror}; "
+                "nothing was read",
+                exit_code=exit_code_of(error),
+            ) from None
+        ended = self._file(number, PUBLISHED).exists() or self._run(number, BEGUN) is None
+        if claimed is None or ended:
+            if claimed is not None:
+                claimed.close()
             raise ParameterError(
                 f"another process began period {number} of {str(self.path)!r} meanwhile; nothing "
                 "was read. Try again when it has ended",
                 exit_code=TRY_AGAIN,
-            ) from None
+            )
+        kept.remove_leftovers(file)
+        return claimed, first
+
+    def _claim_again(self, number: int) -> BinaryIO | None:
+        try:
+            return claim_again(self._file(number, BEGUN))
         except OSError as error:
-            there = self._file(number, BEGUN).exists()
-            raise OutputError(
-                f"cannot note in {str(self.path)!r} that period {number} begins: {error.strerror}; "
-                f"nothing was read, and the period is {'spent all the same' if there else 'left'}",
-                exit_code=FAILED if there else exit_code_of(error),
+            raise BudgetError(
+                f"period {number} of {str(self.path)!r} was begun and has no result, and whether "
+                f"it still runs cannot be seen there ({error.strerror}). Nothing was read. Go on "
+                f"with the next one: period {number + 1}"
             ) from None
 
-    def finish(self, number: int, found: Found) -> None:
-        """Keep what a period released, whole or not at all."""
-        keep(self._file(number, ITEMS), found)
+    def take_back(self, number: int, claimed: BinaryIO) -> None:
+        """Take back that a period was begun, of which nothing was read."""
+        unclaim(self._file(number, BEGUN), claimed)
+
+    def first_run(self, number: int) -> str:
+        """The random id of the run that began a period."""
+        run = self._run(number, BEGUN)
+        return "" if run is None else run.id
+
+    def stage(self, number: int, found: Found, run: Run) -> None:
+        """Bring to the disk what a run of a period released, hidden."""
+        kept.stage(self._file(number, ITEMS), found, run)
+
+    def publish(self, number: int, run: Run) -> None:
+        """Mark, durably and before it can be seen, which run of a period is published.
+
+        Only one run of a period gets past this.
+        """
+        try:
+            claim(self._file(number, PUBLISHED), f"{json.dumps(vars(run))}\n").close()
+        except FileExistsError:
+            raise ParameterError(
+                f"another run of period {number} of {str(self.path)!r} was published meanwhile, so "
+                "that this one shows nothing; ask for that period again",
+                exit_code=TRY_AGAIN,
+            ) from None
+        except OSError as error:
+            raise OutputError(
+                f"cannot note in {str(self.path)!r} that period {number} is published: "
+                f"{error.strerror}; nothing was shown",
+                exit_code=exit_code_of(error),
+            ) from None
 
     def stored(self, number: int, terms: Terms) -> Release:
         """The release of a period that is done, as it was returned then."""
-        found = kept(self._file(number, ITEMS))
-        return released_before(found, terms.plan, self._run(number))
+        return kept.load(self._file(number, ITEMS), terms.plan)
+
+    def show(self, number: int, run: Run | None) -> bool:
+        """Let the result of the run that is published be seen; whether it is there."""
+        return kept.show(self._file(number, ITEMS), "" if run is None else run.id)
 
     def _file(self, number: int, kind: str) -> Path:
         return self.path / f"{number:04d}-{kind}"
 
-    def _noted(self, number: int) -> dict[str, Any]:
-        """What was noted when a period began; the file alone says that it is spent."""
+    def _noted(self, number: int, kind: str) -> dict[str, Any]:
+        """What such a file says of a period; that it is there says the rest."""
         try:
-            found = json.loads(self._file(number, BEGUN).read_text(encoding="utf-8"))
+            found = json.loads(self._file(number, kind).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
-    def _run(self, number: int) -> Run | None:
-        noted = self._noted(number)
+    def _run(self, number: int, kind: str) -> Run | None:
+        noted = self._noted(number, kind)
         noted.pop("terms", None)
         try:
             return Run(**noted)
@@ -216,55 +266,3 @@ def spent(path: Path, periods: int) -> BudgetError:
         "Nothing was read. If more may be spent on these people, begin another series: its budget "
         "comes on top"
     )
-
-
-def keep(file: Path, found: Found) -> None:
-    """Write what was released, and by which plan, whole or not at all."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    values, counts = found.values()
-    table = pa.table({"items": values} if counts is None else {"items": values, "counts": counts})
-    # Parquet has no seconds and would give them back as milliseconds, so the types are kept too.
-    types = base64.b64encode(table.schema.serialize())
-    table = table.replace_schema_metadata(
-        {PLAN_KEY: found.plan.to_json().encode(), TYPES_KEY: types}
-    )
-    write_whole(file, lambda opened: pyarrow.parquet.write_table(table, opened))
-
-
-def kept(file: Path) -> Found:
-    """What :func:`keep` wrote."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    try:
-        table = pyarrow.parquet.read_table(file)
-        written = table.schema.metadata[PLAN_KEY].decode()
-        types = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(table.schema.metadata[TYPES_KEY])))
-        columns = {each.name: _whole(table[each.name], each.type) for each in types}
-        items = columns["items"]
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
-        raise ParameterError(f"{str(file)!r} is damaged; restore a copy of that file") from None
-    try:
-        return Found(Plan.from_json(written), items, columns.get("counts"))
-    except ParameterError as error:
-        raise ParameterError(
-            f"{str(file)!r} has items that were released, but this dpsu does not know their plan: "
-            f"{error}"
-        ) from None
-
-
-def released_before(found: Found, planned: Plan, run: Run | None) -> Release:
-    """A release as it was returned when it was made."""
-    run = Run("", "", None) if run is None else run
-    if found.plan.hash == planned.hash:
-        return Release(planned, found.items, found.counts, run=run)
-    return Release(found.plan, found.items, found.counts, approved=planned, run=run)
-
-
-def _whole(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
-    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return whole if whole.type == type_ else whole.cast(type_)

@@ -19,7 +19,7 @@ from dpsu.plans.planning import with_public_data
 from dpsu.plans.written import unique
 from dpsu.privacy.guarantee import Privacy
 
-FORMAT = 3
+FORMAT = 4
 PARTS = {"format", "periods", "budget", "plan"}
 
 

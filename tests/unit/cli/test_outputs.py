@@ -89,7 +89,7 @@ class Case:
     def charged(self, releases: int = 1) -> bool:
         """Whether so many are on record; a ledger that is being made has none."""
         try:
-            return self.states() == ["unfinished"] * releases
+            return self.states() == ["pending"] * releases
         except dpsu.DpsuError:
             return False
 
@@ -138,7 +138,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(case: Case) -> None:
         assert (
             b"perhaps in part: the items on standard output; not written: the report" in done.stderr
         )
-        assert b"unfinished" in done.stderr
+        assert b"the ledger keeps the charge" in done.stderr
         assert b"items released" not in done.stderr
         assert b"Traceback" not in done.stderr
         assert case.written() == ["items"]
@@ -153,7 +153,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(case: Case) -> None:
         assert case.written() == [output.name], suffix
         assert output.read_text() == "what was there before", suffix
         output.unlink()
-    assert case.states() == ["done", *["unfinished"] * 6]
+    assert case.states() == ["done", *["pending"] * 6]
 
 
 def test_readers_who_stop_early_are_told_of(case: Case) -> None:
@@ -168,7 +168,7 @@ def test_readers_who_stop_early_are_told_of(case: Case) -> None:
         process.stderr.close()
         assert "cannot write standard output: who was reading it stopped before the end" in said
         assert "Traceback" not in said
-    assert case.states() == ["unfinished", "unfinished"]
+    assert case.states() == ["pending", "pending"]
 
 
 @pytest.mark.slow
@@ -334,7 +334,7 @@ def test_signals_leave_nothing(case: Case) -> None:
         wait_for(log.exists if rows is None else partial(case.charged, runs), process)
         process.send_signal(number)
         assert process.wait(60) == 128 + number
-        kept = "the ledger keeps this release as unfinished"
+        kept = "the ledger keeps the charge"
         assert ended(process)[1] == f"dpsu: interrupted; no output was written; {kept}\n", number
         assert case.written() == ["items.txt"]
         assert output.read_text() == "what was there before"
@@ -360,7 +360,7 @@ def test_a_signal_ends_a_query_that_does_not_return(case: Case) -> None:
     )  # fmt: skip
     wait_for(case.charged, process)
     process.send_signal(signal.SIGTERM)
-    said = "no output was written; the ledger keeps this release as unfinished"
+    said = "no output was written; the ledger keeps the charge"
     assert ended(process) == (128 + signal.SIGTERM, f"dpsu: interrupted; {said}\n")
 
 
@@ -433,7 +433,7 @@ def test_items_cut_short_on_standard_output(case: Case) -> None:
     assert code == 128 + signal.SIGTERM
     assert said == (
         f"dpsu: interrupted; perhaps in part: the items on standard output; not written: the report "
-        f"in '{report}'; the ledger keeps this release as unfinished\n"
+        f"in '{report}'; the ledger keeps the charge\n"
     )
     assert case.written() == []
 

@@ -25,7 +25,8 @@ from scipy.stats import norm
 
 import dpsu
 from dpsu.ledger.ledger import Ledger
-from dpsu.ledger.records import BUDGET, content_of
+from dpsu.ledger.ledger import _append as append
+from dpsu.ledger.records import BUDGET, content_of, facts_of
 from dpsu.privacy.guarantee import Privacy
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, NUMBER, assert_clean, says, table
@@ -269,24 +270,24 @@ def test_nothing_on_record_can_be_taken_back(tmp_path: Path, statement: str) -> 
 def test_a_mark_that_cannot_be_made_does_not_cost_the_release(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither that it is done, nor that it is void: it is unfinished, and counts."""
+    """Neither that it is done, nor that it is void: it is pending, and counts."""
 
     def broken(self: Ledger, number: int, kind: str, **facts: str) -> None:
         raise dpsu.LedgerError("the disk is full")
 
     monkeypatch.setattr(Ledger, "_close", broken)
-    with pytest.warns(dpsu.DataWarning, match="stays on record as unfinished"):
+    with pytest.warns(dpsu.DataWarning, match="is not on record as done, and counts in full"):
         found = flat.release(
             VISITS, epsilon=1, delta=1e-6, ledger=ledger, dataset="visits", budget=(3, 1e-5), **SURE
         )
     assert len(found) == 2
     with (
-        pytest.warns(dpsu.DataWarning, match="stays on record as unfinished, and counts in full"),
+        pytest.warns(dpsu.DataWarning, match="is not on record as void, and counts in full"),
         pytest.raises(Unlucky),
         ledger.dataset("visits").charged(dpsu.plan(epsilon=1, delta=1e-6), run=RUN),
     ):
         raise Unlucky
-    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 2
+    assert [e.state for e in ledger.account("visits").releases] == ["pending"] * 2
 
 
 def test_the_file_holds_plans_and_nothing_of_the_data(tmp_path: Path) -> None:
@@ -579,8 +580,8 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
         ("alter table entries add column note text", "changed, removed or added 'entries'"),
         ("create trigger t after insert on entries begin delete from entries; end", "added 't'"),
         ("create table notes (n int)", "added 'notes'"),
-        ("pragma user_version = 3", "has format 3, and this dpsu knows 4; see with the dpsu"),
-        ("pragma user_version = 5", "has format 5, and this dpsu knows 4"),
+        ("pragma user_version = 4", "has format 4, and this dpsu knows 5; see with the dpsu"),
+        ("pragma user_version = 6", "has format 6, and this dpsu knows 5"),
         ("pragma application_id = 1", "is not a ledger of dpsu"),
     ],
 )
@@ -644,7 +645,7 @@ def test_every_fact_of_an_entry_is_in_the_chain(ledger: Ledger) -> None:
         "kind": "charge", "dataset": "visits", "time": entry.started, "mechanism": entry.mechanism,
         "epsilon": 1.0, "delta": 1e-6, "shift_squared": entry.cost.shift.squared,
         "novel": entry.cost.shift.novel, "run": RUN, "plan_hash": entry.plan_hash,
-        "unit": {"columns": ["user"], "ids_per_person": 1},
+        "unit": {"columns": ["user"], "ids_per_person": 1}, "name": None,
     }  # fmt: skip
     assert (entry.run, entry.plan_hash) == (RUN, plan.hash)
     assert dpsu.Plan.from_json(str(entry.plan)) == plan
@@ -712,7 +713,7 @@ def test_what_fails_after_the_first_row_is_not_void(ledger: Ledger) -> None:
     with contextlib.suppress(ZeroDivisionError), ledger.dataset("visits") as open_:
         dpsu.release(VISITS, epsilon=1, delta=1e-6, ledger=open_)
         _ = 1 / 0
-    assert [e.state for e in ledger.account("visits").releases] == ["unfinished"] * 5
+    assert [e.state for e in ledger.account("visits").releases] == ["pending"] * 5
     assert ledger.account("visits").total.epsilon == 5
 
 
@@ -730,7 +731,7 @@ def test_a_ledger_that_is_gone_is_not_made_anew_by_a_mark(ledger: Ledger) -> Non
     open_ = ledger.dataset("visits", budget=(3, 1e-5))
     open_.charge(dpsu.plan(epsilon=1, delta=1e-6), run=RUN)
     ledger.path.unlink()
-    with pytest.warns(dpsu.DataWarning, match="unfinished, and counts in full: there is no ledger"):
+    with pytest.warns(dpsu.DataWarning, match="as done, and counts in full: there is no ledger"):
         open_.done()
     with pytest.raises(dpsu.LedgerError, match="there is no ledger"):
         ledger.set_budget("visits", (3, 1e-5))
@@ -743,6 +744,38 @@ def test_nothing_that_ended_can_end_again(ledger: Ledger) -> None:
     for kind, facts in (("void", {"reason": "Error"}), ("done", {})):
         with pytest.raises(dpsu.LedgerError, match="has no open release"):
             ledger._close(entry.number, kind, **facts)
+
+
+def test_what_no_run_of_a_name_writes_is_refused(ledger: Ledger) -> None:
+    """Also if something else than dpsu appends it."""
+    plan, second = dpsu.plan(epsilon=1, delta=1e-6), "2" * 32
+    open_ = ledger.dataset("visits", budget=(9, 1e-4))
+    unnamed = open_.charge(plan, run=RUN)
+    first = open_.charge(plan, run=RUN, name="monday")
+    again = open_.charge(plan, run=second, name="monday")
+    assert unnamed is not None
+    assert first is not None
+    assert again is not None
+    assert (again.number, again.run, again.runs) == (first.number, second, 2)
+
+    def refused(words: str, kind: str, **facts: Any) -> None:
+        with (
+            pytest.raises(dpsu.LedgerError, match=words),
+            ledger._transaction(write=True) as (connection, book),
+        ):
+            append(connection, book, content_of(kind, "visits", **facts))
+
+    refused("void of a release that ran more", "void", charge=first.number, reason="Error")
+    refused("publishes another run than", "publishing", charge=first.number, run=RUN)
+    refused("publishes another run than", "publishing", charge=unnamed.number, run=RUN)
+    refused("resumes a release that has no name", "resumed", charge=unnamed.number, run=second)
+    (_, entry) = ledger.account("visits").releases
+    facts = facts_of(entry.cost, RUN, plan, None, "monday")
+    refused("charges a name that was charged before", "charge", **facts)
+    ledger.publishing(first.number, second)
+    refused("resumed of a release that is not open", "resumed", charge=first.number, run=RUN)
+    refused("void of a release that is not open", "void", charge=first.number, reason="Error")
+    assert [each.state for each in ledger.account("visits").releases] == ["pending", "publishing"]
 
 
 # What the accounts take for granted is said wherever they are shown.
@@ -793,7 +826,7 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert "policy-laplace" in stdout
     assert "spent, sums: epsilon 2, delta 1e-06; left: epsilon 1, delta 9e-06" in stdout
-    assert "unfinished" not in stdout
+    assert "pending" not in stdout
     code, stdout, _ = run("ledger", book, "--dataset", "visits", "--json")
     (facts,) = json.loads(stdout)["datasets"]
     assert facts["budget"] == {"epsilon": 3.0, "delta": 1e-05}
@@ -805,7 +838,7 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:
     assert run("release", tmp_path / "mixed.jsonl", "--strict", *spend, *named[:2])[0] == 2
     told = " ".join(run("ledger", book)[1].split())
     assert "1 done: its result is where it was asked for" in told
-    assert "1 unfinished: charged, and not known to have ended: it is running, failed or" in told
+    assert "1 pending: charged, and not known to have ended: it is running, failed or" in told
     assert "void" not in told
     assert run("ledger", book, "--dataset", "vists")[0] == 2
     assert run("ledger", book, "--set-budget", "5,1e-5")[0] == 2
@@ -923,8 +956,8 @@ def test_doors_charge_before_they_read_and_never_void_what_they_read(ledger: Led
     for number, door in enumerate(doors, 1):
         with pytest.raises(Unlucky):
             door()
-        assert states[-1] == ["unfinished"] * number
-    assert [each.state for each in ledger.account("visits").releases] == ["unfinished"] * 3
+        assert states[-1] == ["pending"] * number
+    assert [each.state for each in ledger.account("visits").releases] == ["pending"] * 3
 
 
 def test_names_of_datasets_are_one_in_both_forms_of_unicode(ledger: Ledger) -> None:
