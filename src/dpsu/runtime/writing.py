@@ -13,6 +13,7 @@ import re
 import secrets
 import select
 import stat
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,8 @@ _KINDS = {
 }
 # Names that are, or are about to be, temporary files of this process.
 _partials: set[Path] = set()
+# Held while a temporary file is made, and for ever by the thread that ends the process.
+_making = threading.Lock()
 
 
 def check_writable(path: Path, suffixes: tuple[str, ...]) -> None:
@@ -50,7 +53,7 @@ def check_writable(path: Path, suffixes: tuple[str, ...]) -> None:
     probe = _beside(target)
     _partials.add(probe)
     try:
-        probe.touch(exist_ok=False)
+        os.close(_opened(probe, 0o666))
     except OSError as error:
         raise _failure(path, error) from None
     finally:
@@ -205,7 +208,9 @@ def place_tagged(path: Path, tag: str) -> bool:
 
 
 def sweep() -> None:
-    """Remove all temporary files of this process, which is about to end."""
+    """Remove all temporary files of this process, which is about to end, and make no more."""
+    # A file system that does not answer must not keep the process.
+    _making.acquire(timeout=1)
     for partial in list(_partials):
         _forget(partial)
 
@@ -345,9 +350,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def _made(partial: Path, replaced: os.stat_result | None, *, private: bool) -> BinaryIO:
     """A new temporary file, locked as long as it is open."""
-    mode = 0o600 if private or replaced is not None else 0o666
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(partial, flags | getattr(os, "O_BINARY", 0), mode)
+    descriptor = _opened(partial, 0o600 if private or replaced is not None else 0o666)
     file = os.fdopen(descriptor, "wb")
     with contextlib.suppress(ImportError, OSError):
         import fcntl
@@ -363,6 +366,12 @@ def _made(partial: Path, replaced: os.stat_result | None, *, private: bool) -> B
             with contextlib.suppress(OSError):
                 os.fchmod(descriptor, replaced.st_mode & 0o777)
     return file
+
+
+def _opened(partial: Path, mode: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with _making:
+        return os.open(partial, flags | getattr(os, "O_BINARY", 0), mode)
 
 
 def _to_disk(descriptor: int) -> None:
