@@ -223,19 +223,19 @@ def test_the_command_refuses(run: Run, tmp_path: Path) -> None:  # noqa: F811
     data = tmp_path / "rows.csv"
     data.write_text(f"user,item\n{MARK},{MARK}\n")
     given = ("compare", data, "--epsilon", "1", "--delta", "1e-5")
-    for arguments, code, words in (
-        (("--output", "items.txt"), 2, "compare never writes items, only numbers"),
-        (("--max-items", "ten"), 2, "is not a list of whole numbers"),
-        (("--max-items", ""), 2, "is not a list of whole numbers"),
-        (("--max-items", "0"), 2, "--max-items 0 is out of range"),
-        (("--tokenizer", "words"), 2, "--tokenizer is for texts: name their column with --text"),
-        (("--html", tmp_path / "out.txt"), 2, "must end in .html"),
-        (("--json", data), 2, "is also read"),
-        (("--item", "word"), 2, "word"),
-        (("--html", tmp_path / "nowhere" / "x.html"), 1, "there is no folder"),
+    for arguments, words in (
+        (("--output", "items.txt"), "compare never writes items, only numbers"),
+        (("--max-items", "ten"), "is not a list of whole numbers"),
+        (("--max-items", ""), "is not a list of whole numbers"),
+        (("--max-items", "0"), "--max-items 0 is out of range"),
+        (("--tokenizer", "words"), "--tokenizer is for texts: name their column with --text"),
+        (("--html", tmp_path / "out.txt"), "must end in .html"),
+        (("--json", data), "is also read"),
+        (("--item", "word"), "word"),
+        (("--html", tmp_path / "nowhere" / "x.html"), "there is no folder"),
     ):
         found, out, err = run(*given, *arguments)
-        assert found == code, err
+        assert found == 2, err
         assert words in err
         assert "Traceback" not in err
         assert MARK not in err + out
