@@ -16,11 +16,11 @@
 A message names what was typed, the bound and the fix. It never contains a value from the data, and
 neither does the chain of exceptions behind it: see :func:`without_values`.
 
-The number is the `exit_code` of the error, with which the command line ends. It belongs to the
-class; an error for which that is wrong has its own, by what failed and never by a text:
+The number is the exit code of the command line, and the `exit_code` of the error. Each class has
+one; an error may have its own by its cause, and never by its text:
 
 1. *failed*: a defect, a damaged ledger, a disk that fails, and what the others do not name.
-2. *input*: the command, the data or the surroundings must be mended, such as a missing file.
+2. *input*: the command, the data or the surroundings must be fixed, such as a missing file.
 3. *refused*: by the budget, a plan that was edited, or a name that is spent or has another plan.
 75. *try again*: the cause may pass, such as a full disk, a locked ledger, a name that runs in
     another process, a server that cannot be reached, or a job that was lost.
@@ -264,7 +264,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def unless_short(call: Callable[[], T]) -> T:
-    """Run `call`, which takes memory or starts threads; if there is no room, say so."""
+    """Run `call`; turn errors of the system for missing memory or threads into ResourceError."""
     try:
         return call()
     except (OSError, RuntimeError) as error:

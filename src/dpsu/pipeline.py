@@ -10,7 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from dpsu.engines.found import Found, Report
-from dpsu.errors import FAILED, DataError, JobLostError, ParameterError, exit_code_of, warn
+from dpsu.errors import (
+    FAILED,
+    REFUSED,
+    DataError,
+    DpsuError,
+    JobLostError,
+    ParameterError,
+    exit_code_of,
+    warn,
+)
 from dpsu.ledger.accounting import cost_of
 from dpsu.ledger.spending import Spending
 from dpsu.ledger.ways_out import lost_job
@@ -31,6 +40,8 @@ class UnnamedRelease:
     """A release that is made whenever it is asked for, and kept nowhere here."""
 
     drawing = False
+    # What is said of a run that may be made again.
+    again = ""
 
     def watching(self, report: Report) -> Report:
         """The same report, which notices when reading has ended and draws may begin."""
@@ -55,8 +66,12 @@ class UnnamedRelease:
     def keep(self, found: Found, run: Run, charge: int | None) -> None:
         """Called with the result before it is shown; at most one run of a name gets past this."""
 
-    def spoil(self, run: Run, charge: int | None) -> None:
-        """Called if what was drawn may be why the run failed: no run of this name may follow."""
+    def spoil(self, run: Run, charge: int | None) -> bool:
+        """Called if what was drawn may be why the run failed: no run of this name may follow.
+
+        It says whether the name is spent, which it is if no result was kept.
+        """
+        return False
 
     def end(self) -> None:
         """Called at the end, whatever happened."""
@@ -105,9 +120,12 @@ def carry_out(
             # To draw again until nothing fails would change the law of what is released.
             defect = exit_code_of(error) == FAILED
             if named.drawing and (defect or not isinstance(error, WITHOUT_DRAWS)):
-                named.spoil(started, charge)
+                spent = named.spoil(started, charge)
+                if spent and isinstance(error, DpsuError):
+                    error.exit_code = REFUSED
             if isinstance(error, JobLostError):
-                raise JobLostError(lost_job(spending, cost_of(plan), str(error))) from None
+                why = lost_job(spending, cost_of(plan), str(error), named.again)
+                raise JobLostError(why) from None
             raise
     finally:
         named.end()

@@ -54,7 +54,7 @@ def cli() -> None:
     user can be noticed.
 
     Exit codes: 0 done, 1 failed, 2 usage or data, 3 refused by a budget or a plan, 75 try again,
-    128 and the signal if interrupted.
+    128 plus the number of the signal if interrupted.
     """
 
 
@@ -127,7 +127,7 @@ def run() -> NoReturn:
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def fail(message: str, code: int, *, charge: bool = True) -> None:
+def fail(message: str, code: int, *, charge: bool = True) -> NoReturn:
     """Say what went wrong, and what it cost, and leave."""
     said = None if stage.spending is None or stage.begun() else stage.spending.said
     if charge and said is not None:

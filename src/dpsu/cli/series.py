@@ -91,8 +91,9 @@ def next_command(
 ) -> None:
     """Release from FILE... the items that no earlier period in FOLDER released.
 
-    FILE and output as for `dpsu release`. A period that failed or was killed before its result was
-    kept is the next one: it runs again, and costs nothing more.
+    FILE and output as for `dpsu release`. A pending period runs again at no further cost: it was
+    killed, or failed for a reason that does not depend on what it drew. A period that failed for
+    another reason is lost.
     """
     places = Places.taken(options)
     series = dpsu.Series(folder)

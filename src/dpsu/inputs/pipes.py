@@ -36,7 +36,7 @@ def is_pipe(path: Path) -> bool:
 
 
 def named(path: Path) -> str:
-    """What messages call it: names of files without folders, which pipes may be all that say."""
+    """The name of a file in messages: without its folder, but of a pipe that is all that tells."""
     if str(path) == STDIN:
         return "standard input"
     return repr(str(path) if is_pipe(path) else path.name)
@@ -53,12 +53,15 @@ def open_pipe(path: Path, pipes: Pipes) -> io.BufferedReader:
                 lambda: _NamedPipe(io.FileIO(path), BUFFER), f"cannot open {named(path)}"
             )
         if not isinstance(opened, io.BufferedReader) or opened.closed:
-            raise ParameterError("standard input is closed; pipe rows to it, or name a file")
+            raise ParameterError(
+                "standard input is closed, or was replaced by an object that is not a stream of "
+                "bytes; pipe rows to this process, or name a file"
+            )
         pipes[path] = opened
     return pipes[path]
 
 
 def beginning(path: Path, pipes: Pipes) -> bytes:
-    """Some bytes that come next, which stay to be read; none at the end."""
+    """Peek at the next bytes without taking them; empty at the end."""
     stream = open_pipe(path, pipes)
     return without_values(lambda: stream.peek(1), f"{named(path)} cannot be read")

@@ -157,8 +157,9 @@ class Ledger:
         once : str, optional
             A name under which one release of the dataset is made, for jobs that may run twice: if
             it was, :func:`dpsu.release` returns what was released then, and nothing is read or
-            charged. If it failed or was killed before its result was kept, it runs again under the
-            same charge. Refused if the plan is another one.
+            charged. If the run was killed, or failed for a reason that does not depend on what it
+            drew, it runs again under the same charge; if it failed for another reason, the name is
+            spent. Refused if the plan is another one.
         """
         from dpsu.ledger.spending import Spending
 
@@ -370,15 +371,16 @@ class Ledger:
         if version != FORMAT:
             raise LedgerError(
                 f"ledger {str(self.path)!r} has format {version}, and this dpsu knows {FORMAT}; "
-                "see with the dpsu that wrote it what is left, and begin a new ledger with that",
+                "look up what is left with the version of dpsu that wrote it, then begin a new "
+                "ledger with these amounts as budgets",
                 exit_code=INPUT,
             )
         changed = sorted(name for name, _ in found.items() ^ _expected_parts().items())
         if changed:
             places = ", ".join(f"{name!r}" for name in dict.fromkeys(changed))
             raise LedgerError(
-                f"ledger {str(self.path)!r} is damaged: somebody changed, removed or added "
-                f"{places} by hand, and perhaps entries too; restore a copy only if it has the "
+                f"ledger {str(self.path)!r} is damaged: {places} were changed, removed or "
+                f"added by hand, and perhaps entries too; restore a copy only if it has the "
                 "newest entry (dpsu ledger --expect-head shows it)"
             )
         book = Book(self.path, connection.execute(_ENTRIES))
@@ -399,7 +401,7 @@ def _refuse_to_resume(earlier: RecordedRelease, facts: dict[str, Any]) -> None:
         raise ParameterError(
             f"{earlier.name!r} was begun by plan {str(earlier.plan_hash)[:16]}, and this is "
             f"{str(facts['plan_hash'])[:16]}; nothing was read or charged. Give the options of "
-            "that time and the same dpsu, or another name to spend again",
+            "the first run, with the same version of dpsu, or another name, which is charged again",
             exit_code=REFUSED,
         )
 
@@ -448,7 +450,7 @@ def _file(path: str | os.PathLike[str]) -> Path:
 
 def _trouble(error: sqlite3.Error) -> str:
     if "locked" in str(error):
-        return f"somebody else has kept it locked for {SECONDS_TO_WAIT:g} seconds"
+        return f"another process has kept it locked for {SECONDS_TO_WAIT:g} seconds"
     if "not a database" in str(error):
         return "this is not a ledger of dpsu"
     if "unable to open" in str(error):
@@ -462,8 +464,8 @@ def _name(dataset: str) -> str:
     if not dataset.isprintable() or dataset != dataset.strip():
         raise option_error(
             "dataset",
-            "must be printable and neither begin nor end with a space, so that nobody "
-            "takes two names for one",
+            "must be printable and neither begin nor end with a space, so that two "
+            "names never look alike",
         )
     return unicodedata.normalize("NFC", dataset)
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from dpsu.privacy.guarantee import Privacy
 
 STATES = {
-    "done": "its result is where it was asked for. Counted in full.",
+    "done": "the result is where it was asked for. Counted in full.",
     "pending": "charged, and not known to have ended: it is running, failed or was killed. Counted "
     "in full; under a name (once), it runs again without a further charge.",
-    "publishing": "its result may have been seen. Counted in full; asked for again by its name, it "
-    "becomes done if its result was kept.",
+    "publishing": "the result may have been seen. Counted in full; asked for again by its name, it "
+    "becomes done, or the name is spent if no result was kept.",
     "void": "it ended after the charge and before it began to read, so it revealed nothing about "
-    "anybody. Counted as nothing.",
+    "any person. Counted as nothing.",
 }
 RULES = (
     "A release is refused if it exceeds the budget by both accounts.",
@@ -44,8 +44,8 @@ ACCOUNT_PROMISES = (
     "ids per person; the total holds for no other people",
     "what other software was charged is all of its price for adding or removing one user of these "
     "ids, and was charged before it read anything",
-    "nothing that ended a run under a name, or a period of a series, before another run of it "
-    "looked at what it drew",
+    "if a run under a name, or of a period, was followed by another one, whatever ended the first "
+    "did not depend on what it had drawn",
 )
 WITHOUT_PROMISE = (
     "If you cannot promise the second point, you must stop when the sums reach the budget; or, if "

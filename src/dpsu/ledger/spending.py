@@ -78,8 +78,8 @@ class Spending:
         if isinstance(ledger, Spending):
             if ledger.once is not None and not may_be_named:
                 raise ParameterError(
-                    "{once} needs a release by one plan; dpsu.select and series store nothing "
-                    "under a name: drop it",
+                    "{once} works with dpsu.release, dpsu.spark.release and dpsu.dask.release "
+                    "only; drop it for dpsu.select, and for a series, whose periods have names",
                     once=ledger.once,
                 )
             return ledger
@@ -110,8 +110,12 @@ class Spending:
             return None
         if self.once is None:
             return "the ledger keeps the charge"
-        again = "this name is spent" if self.spoiled else "the same name goes on under it"
-        return f"the ledger keeps the charge, and {again}"
+        again = (
+            "this name is spent"
+            if self.spoiled
+            else "run it again under the same name at no further cost"
+        )
+        return f"the ledger keeps the charge; {again}"
 
     def charge(
         self, plan: Plan, *, run: str, choice: str | None = None, name: str | None = None

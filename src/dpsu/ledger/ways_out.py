@@ -1,4 +1,4 @@
-"""What a release that the budget does not allow is told, and what it could do instead."""
+"""Messages for releases that do not fit the budget, and for lost jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refusal(account: Account, cost: Cost, mechanism: str, path: Path) -> str:
 
 
 def change_budget(path: Path, dataset: str) -> str:
-    """How to change a budget, wherever somebody is."""
+    """How to change a budget, on the command line and in Python."""
     return (
         f"change the budget: dpsu ledger {str(path)!r} --dataset {dataset!r} --set-budget E,D, or "
         "Ledger.set_budget in Python"
@@ -79,12 +79,14 @@ def _by_sieve(cost: Cost) -> Cost:
     return replace(cost, shift=sieve.as_gaussian(sieve.design(cost.privacy), 1))
 
 
-def lost_job(spending: Spending, cost: Cost, why: str) -> str:
-    """Why a job was lost that has begun to read, and what that costs."""
+def lost_job(spending: Spending, cost: Cost, why: str, again: str) -> str:
+    """Why a job was lost that has begun to read, what that costs, and how to run it `again`."""
+    if spending.path is None and again:
+        return f"{why}. {again}"
     if spending.path is None:
         return (
             f"{why}. No ledger was charged; count {told(cost.privacy)} as spent if others may see "
             "that this run failed"
         )
-    again = "" if spending.once is None else ", and the same name runs again under this charge"
-    return f"{why}. {told(cost.privacy)} stays charged to {spending.dataset!r}{again}"
+    charge = f"{told(cost.privacy)} stays charged to {spending.dataset!r}"
+    return ". ".join(filter(None, (why, charge, again)))

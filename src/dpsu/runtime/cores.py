@@ -1,4 +1,4 @@
-"""How many cores this process may use, in a container or under a limit not all that there are."""
+"""How many cores this process may use: under a limit, as in a container, fewer than there are."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class PendingFile:
             sync_folder(self._target.parent)
         except OSError as error:
             self.discard()
-            raise OutputError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+            raise _failure(self.path, error) from None
         _partials.discard(self._partial)
 
     def _close(self) -> None:
@@ -199,7 +199,7 @@ def place_tagged(path: Path, tag: str) -> bool:
     Several processes may do so at once.
     """
     partial = _beside(path, tag)
-    # Where nothing may be written there may be something to read.
+    # In a read-only folder the result may already be in place.
     if partial.exists():
         with contextlib.suppress(FileNotFoundError):
             partial.replace(path)
@@ -250,7 +250,7 @@ def claim(path: Path, text: str) -> BinaryIO:
             file.write(text.encode())
             file.flush()
             _to_disk(file.fileno())
-            # Unlike a rename, a link takes no name that is taken.
+            # Unlike a rename, a link never replaces a file.
             os.link(partial, path)
             sync_folder(path.parent)
         except BaseException:
@@ -303,7 +303,7 @@ def unclaim(path: Path, claimed: BinaryIO) -> None:
 def empty_claim(claimed: BinaryIO) -> None:
     """Leave a file that this process claimed empty, durably, and free its lock.
 
-    That says so much that nothing else could be written. It needs no room on the disk.
+    An empty file means: this run drew, and nothing more could be written, so no run may follow.
     """
     with claimed:
         claimed.truncate(0)

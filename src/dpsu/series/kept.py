@@ -62,6 +62,17 @@ def remove_leftovers(file: Path) -> None:
             left.unlink()
 
 
+def count(file: Path) -> int:
+    """How many items were kept."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        return int(pyarrow.parquet.read_metadata(file).num_rows)
+    except (OSError, pa.ArrowException):
+        raise _damaged(file) from None
+
+
 def load(file: Path, planned: Plan) -> Release:
     """What was kept, as it was returned when it was made by this plan."""
     import pyarrow as pa
@@ -75,7 +86,7 @@ def load(file: Path, planned: Plan) -> Release:
         columns = {each.name: _whole(table[each.name], each.type) for each in types}
         items = columns["items"]
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
-        raise ParameterError(f"{str(file)!r} is damaged; restore a copy of that file") from None
+        raise _damaged(file) from None
     try:
         plan = Plan.from_json(written)
     except ParameterError as error:
@@ -86,6 +97,10 @@ def load(file: Path, planned: Plan) -> Release:
     if plan.hash == planned.hash:
         return Release(planned, items, columns.get("counts"), run=run)
     return Release(plan, items, columns.get("counts"), approved=planned, run=run)
+
+
+def _damaged(file: Path) -> ParameterError:
+    return ParameterError(f"{str(file)!r} is damaged; restore a copy of that file")
 
 
 def _whole(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:

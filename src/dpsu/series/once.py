@@ -1,7 +1,8 @@
 """Releases of a ledger that have a name, and are made once.
 
-A job that runs twice gets what it released the first time. If the first run ended before its result
-could be seen, the second one runs under the same charge. The ledger says how far a name has come.
+A job that runs twice gets what it released the first time. If the first run was killed before its
+result was marked, or failed for a reason that does not depend on what it drew, the second one runs
+under the same charge. The ledger says how far a name has come.
 Beside it there is a folder::
 
     ledger.db.once/monday-2f1c...-running.json    locked by the process that runs it
@@ -53,6 +54,8 @@ def keeper_of(spending: Spending, plan: Plan) -> UnnamedRelease:
 class Once(UnnamedRelease):
     """One name of one dataset of a ledger."""
 
+    again = "Run it again under the same name at no further cost"
+
     def __init__(self, name: str, spending: Spending, plan: Plan) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ParameterError(
@@ -67,9 +70,9 @@ class Once(UnnamedRelease):
         self._name, self._spending, self._plan = name, spending, plan
         self._claim: BinaryIO | None = None
         self._lost = BudgetError(
-            f"the release {name!r} was charged, and its result is not there: it could not be kept, "
-            "was removed, or its run failed after its draws. Nothing was read or charged now; "
-            "another name spends again"
+            f"the release {name!r} was charged, but has no result: it was removed, or its run "
+            "failed after its draws. Nothing was read or charged now. Give another name; it is "
+            "charged again"
         )
         dataset = hashlib.sha256(spending.dataset.encode()).hexdigest()[:32]
         self._folder = spending.path.with_name(f"{spending.path.name}.once")
@@ -106,8 +109,8 @@ class Once(UnnamedRelease):
         if entry.plan_hash != asked.hash:
             raise ParameterError(
                 f"{{once}} was begun by another plan, {str(entry.plan_hash)[:16]}, and this one "
-                f"is {asked.hash[:16]}; nothing was read or charged. Give the options of that "
-                "time, or another name to spend again",
+                f"is {asked.hash[:16]}; nothing was read or charged. Give the options of the "
+                "first run, or another name, which is charged again",
                 exit_code=REFUSED,
                 once=self._name,
             )
@@ -141,9 +144,9 @@ class Once(UnnamedRelease):
             return claim_again(self._running)
         except OSError as error:
             raise BudgetError(
-                f"the release {self._name!r} was begun and has no result, and whether it still "
-                f"runs cannot be seen there ({error.strerror}). Nothing was read or charged now; "
-                "another name spends again"
+                f"the release {self._name!r} was begun and has no result, and its lock cannot be "
+                f"checked ({error.strerror}), so that it may still be running. Nothing was read or "
+                "charged now. Give another name; it is charged again"
             ) from None
 
     def keep(self, found: Found, run: Run, charge: int | None) -> None:
@@ -153,14 +156,14 @@ class Once(UnnamedRelease):
         self._spending.publishing(charge, run.id)
         kept.show(self._items, run.id)
 
-    def spoil(self, run: Run, charge: int | None) -> None:
+    def spoil(self, run: Run, charge: int | None) -> bool:
         """Mark this run as the one to publish, with a result only if it staged one."""
         assert charge is not None
         try:
             self._spending.publishing(charge, run.id)
         except ParameterError:
             # This run was marked already, or another one took it up.
-            return
+            return False
         except LedgerError:
             # Not marked, so that nothing may be shown.
             self._spending.spoiled = True
@@ -171,6 +174,7 @@ class Once(UnnamedRelease):
         else:
             with contextlib.suppress(OutputError):
                 self._spending.spoiled = not kept.show(self._items, run.id)
+        return self._spending.spoiled
 
     def end(self) -> None:
         """Let other processes run this name, as far as the ledger does."""

@@ -17,13 +17,14 @@ HEAD = ("period", "started (UTC)", "state", "new items")
 SERIES_PROMISES = (
     "this folder was never lost or replaced by an older copy",
     "whatever else is released about these people is accounted for elsewhere, such as in a ledger",
-    "nothing that ended a run of a period before another run of it looked at what it drew",
+    "if a run of a period was followed by another one, whatever ended the first did not depend on "
+    "what it had drawn",
 )
 STATES = {
     PENDING: "A pending period failed or was killed before anything was shown. Run it again: that "
     "costs nothing more.",
-    LOST: "A lost period is spent, and its result is not there: it could not be kept, was removed, "
-    "or its run failed after its draws.",
+    LOST: "A lost period is spent, but has no result: it was removed, or its run failed after its "
+    "draws.",
 }
 
 

@@ -140,7 +140,7 @@ class Series:
     def history(self) -> tuple[Period, ...]:
         """The periods that were begun, in their order."""
         begun = self._state.begun(self._terms)
-        return tuple(self._state.period(number, self._terms) for number in range(1, begun + 1))
+        return tuple(self._state.period(number) for number in range(1, begun + 1))
 
     @property
     def left(self) -> int:
@@ -161,7 +161,7 @@ class Series:
         """What a period released, as it was returned then."""
         begun = self._state.begun(self._terms)
         period = whole_number("period", period, 1, self.periods)
-        if period > begun or self._state.period(period, self._terms).state != DONE:
+        if period > begun or self._state.period(period).state != DONE:
             raise option_error("period", "is not done: there is no release of it to return", period)
         return self._state.stored(period, self._terms)
 
@@ -179,8 +179,8 @@ class Series:
     ) -> Release:
         """Release the items of the next period that no earlier one released.
 
-        A period that failed or was killed before its result was kept is the next one: it runs
-        again, and costs nothing more.
+        A pending period runs again at no further cost: it was killed, or failed for a reason that
+        does not depend on what it drew. A period that failed for another reason is lost.
 
         Parameters
         ----------
@@ -189,8 +189,9 @@ class Series:
             released on its cluster. Periods may run here and there in turn.
         period : int, optional
             The number that this period must have, for jobs that may run twice: if it is done, what
-            it released is returned again, and nothing is read or spent. The number behind the
-            newest one leaves a period that failed as it is.
+            it released is returned again, and nothing is read or spent. If the newest period is
+            pending, the number after it begins a new one; the pending one may run later, by its
+            own number.
         strict, format, memory_limit, progress
             As for :func:`dpsu.release`; the format and the limit are not for Spark.
         partitions : int, optional
@@ -213,7 +214,7 @@ class Series:
             spending.returned_again(spending.named(named.name))
             return stored
         # What is left out is what earlier periods released, and nothing that these data say.
-        plan = self._ready(self._known())
+        plan = self._ready(self._released())
 
         with shown as report, named_by(self.plan):
             check, find = engine_for(
@@ -238,10 +239,12 @@ class Series:
             wanted = whole_number("period", wanted, 1, self.periods)
             if wanted > begun + 1:
                 raise ParameterError(
-                    f"{{period}} is not the next one, which is {begun + 1}", period=wanted
+                    f"{{period}} is too large: at most period {begun + 1} can be released now",
+                    period=wanted,
                 )
-        newest = None if begun == 0 else self._state.period(begun, self._terms)
-        if newest is not None and newest.state == RUNNING:
+        newest = None if begun == 0 else self._state.period(begun)
+        runs = newest is not None and newest.state == RUNNING
+        if runs and (wanted is None or wanted >= begun):
             raise ParameterError(
                 f"period {begun} of {str(self.path)!r} is running in another process; wait until "
                 "it has ended",
@@ -258,8 +261,8 @@ class Series:
         done = [each.number for each in self.history if each.state == DONE]
         return [self._state.stored(number, self._terms) for number in done]
 
-    def _known(self) -> PublicItems | None:
-        """All that earlier periods released; None if that is nothing."""
+    def _known(self, released: list[Release]) -> PublicItems | None:
+        """All items of earlier periods; None if there are none."""
         import pyarrow as pa
 
         from dpsu.inputs.public import read_public_items
@@ -268,21 +271,20 @@ class Series:
         # Each by itself: the types of columns may have changed since.
         texts = [
             read_public_items(pa.table(each.columns), list(each.columns)).items
-            for each in self._released()
+            for each in released
             if len(each)
         ]
         return KnownItems(pa.concat_arrays(texts).unique()) if texts else None
 
-    def _ready(self, known: PublicItems | None) -> Plan:
+    def _ready(self, released: list[Release]) -> Plan:
         """The plan of every period with what this one leaves out at hand.
 
         Items keep the type that they had in the first period, if the plan did not say.
         """
         plan = with_public_data(self.plan)
-        released = self._released()
         if released and isinstance(plan.item, Items) and plan.item.type is None:
             plan = replace(plan, item=replace(plan.item, type=_type(released[0].values)))
-        return plan.with_knowledge(PublicData(public_items=known))
+        return plan.with_knowledge(PublicData(public_items=self._known(released)))
 
     def __repr__(self) -> str:
         spent_now = self._state.begun(self._terms)
@@ -302,6 +304,8 @@ class Series:
 class _OnePeriod(UnnamedRelease):
     """One period, which is claimed, published and kept in the folder of its series."""
 
+    again = "The period is pending: run it again at no further cost"
+
     def __init__(self, state: State, terms: Terms, number: int, spending: Spending) -> None:
         self._state, self._terms, self._number = state, terms, number
         self._spending = spending
@@ -317,12 +321,12 @@ class _OnePeriod(UnnamedRelease):
         """What it released; None if it may run, for the first time or again."""
         if self._number > self._state.begun(self._terms):
             return None
-        state = self._state.period(self._number, self._terms).state
+        state = self._state.period(self._number).state
         if state == LOST:
             raise BudgetError(
-                f"period {self._number} of the series {str(self._state.path)!r} is spent, and its "
-                "result is not there: it could not be kept, was removed, or its run failed after "
-                "its draws. Nothing was read. Go on with the next one"
+                f"period {self._number} of the series {str(self._state.path)!r} is spent, but has "
+                "no result: it was removed, or its run failed after its draws. Nothing was read. "
+                "Release the next period instead"
             )
         return self._state.stored(self._number, self._terms) if state == DONE else None
 
@@ -346,17 +350,21 @@ class _OnePeriod(UnnamedRelease):
             self._spending.publishing(charge, run.id)
         self._state.show(self._number, run)
 
-    def spoil(self, run: Run, charge: int | None) -> None:
+    def spoil(self, run: Run, charge: int | None) -> bool:
         """Mark this run as the one to publish, with a result only if it staged one."""
         try:
             self._state.publish(self._number, run)
         except ParameterError:
             # This run was marked already.
-            return
+            return False
         except OutputError:
             if self._claim is not None:
                 with contextlib.suppress(OSError):
                     empty_claim(self._claim)
+            return True
+        with contextlib.suppress(OutputError):
+            return not self._state.show(self._number, run)
+        return False
 
     def end(self) -> None:
         """Let other processes see that it does not run any more."""

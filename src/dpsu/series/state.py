@@ -85,7 +85,7 @@ class State:
         try:
             made.mkdir()
             write_text(made / TERMS, f"{terms.to_json()}\n")
-            # It gets its name whole; a folder that somebody filled meanwhile is not replaced.
+            # It gets its name whole; a folder that was filled meanwhile is not replaced.
             made.rename(self.path)
             # Without its name the whole series would be gone, and what it spent with it.
             sync_folder(self.path.parent)
@@ -144,14 +144,13 @@ class State:
                 )
         return count
 
-    def period(self, number: int, terms: Terms) -> Period:
-        """What is known of a period that was begun."""
+    def period(self, number: int) -> Period:
+        """What is known of a period that was begun; puts a result in place that was published."""
         if self._file(number, PUBLISHED).exists():
             run = self._run(number, PUBLISHED)
             if not self.show(number, run):
                 return Period(number, LOST, run, None)
-            released = self.stored(number, terms)
-            return Period(number, DONE, released.run, len(released))
+            return Period(number, DONE, run, kept.count(self._file(number, ITEMS)))
         run = self._run(number, BEGUN)
         if claimed_by_somebody(self._file(number, BEGUN)):
             return Period(number, RUNNING, run, None)
@@ -193,9 +192,9 @@ class State:
             return claim_again(self._file(number, BEGUN))
         except OSError as error:
             raise BudgetError(
-                f"period {number} of {str(self.path)!r} was begun and has no result, and whether "
-                f"it still runs cannot be seen there ({error.strerror}). Nothing was read. Go on "
-                f"with the next one: period {number + 1}"
+                f"period {number} of {str(self.path)!r} was begun and has no result, and its lock "
+                f"cannot be checked ({error.strerror}), so that it may still be running. Nothing "
+                f"was read. Release period {number + 1} instead"
             ) from None
 
     def take_back(self, number: int, claimed: BinaryIO) -> None:

@@ -87,7 +87,7 @@ def test_what_a_pipe_begins_with_is_looked_at_before_the_charge(tmp_path: Path) 
         assert (done.returncode, done.stdout) == (0, b"bread\nmilk\n"), done.stderr
         assert charged(tmp_path) == 1
     no_rows: list[tuple[str, bytes | None, tuple[str, ...], bytes]] = [
-        ("-", None, (), b"standard input is closed; pipe rows to it, or name a file"),
+        ("-", None, (), b"standard input is closed, or was replaced"),
         ("-", b"", (), b"standard input is empty"),
         ("-", b"a,b\n1,2\n", (), b"there is no column 'user' in standard input"),
         ("-", gzip.compress(CSV), (), b"looks compressed"),

@@ -574,13 +574,13 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
 @every(
     ("statement", "words"),
     [
-        ("drop table entries", "changed, removed or added 'entries'"),
+        ("drop table entries", "is damaged: 'entries'"),
         ("drop trigger entries_stay", "changed, removed or added 'entries_stay'"),
         ("alter table entries drop column hash", "'entries'"),
-        ("alter table entries add column note text", "changed, removed or added 'entries'"),
+        ("alter table entries add column note text", "is damaged: 'entries'"),
         ("create trigger t after insert on entries begin delete from entries; end", "added 't'"),
         ("create table notes (n int)", "added 'notes'"),
-        ("pragma user_version = 4", "has format 4, and this dpsu knows 5; see with the dpsu"),
+        ("pragma user_version = 4", "has format 4, and this dpsu knows 5; look up what is left"),
         ("pragma user_version = 6", "has format 6, and this dpsu knows 5"),
         ("pragma application_id = 1", "is not a ledger of dpsu"),
     ],
@@ -837,7 +837,7 @@ def test_the_shell_charges_shows_and_refuses(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mixed.jsonl").write_text('{"user": 1, "item": 1}\n{"user": 0.5, "item": 1}\n')
     assert run("release", tmp_path / "mixed.jsonl", "--strict", *spend, *named[:2])[0] == 2
     told = " ".join(run("ledger", book)[1].split())
-    assert "1 done: its result is where it was asked for" in told
+    assert "1 done: the result is where it was asked for" in told
     assert "1 pending: charged, and not known to have ended: it is running, failed or" in told
     assert "void" not in told
     assert run("ledger", book, "--dataset", "vists")[0] == 2

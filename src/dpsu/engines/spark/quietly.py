@@ -17,9 +17,9 @@ T = TypeVar("T")
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # Whether this thread runs an action of ours; those of others are logged meanwhile.
 _unlogged: ContextVar[bool] = ContextVar("dpsu unlogged", default=False)
-# What Spark calls errors that data cannot cause: by their condition, or else by the Java class of
-# the first of their causes. A task that was lost has no cause but Spark's own class; the last one
-# is what Java says when the Python worker of a task is gone.
+# Names of Spark errors that data cannot cause: the error condition, or, without one, the Java class
+# of the root cause. SparkException is the root cause of a lost task; EOFException means that the
+# Python worker of a task is gone.
 LOST = {
     "SPARK_JOB_CANCELLED", "OPERATION_CANCELED", "OPERATION_ABANDONED", "INVALID_HANDLE",
     "org.apache.spark.SparkException", "java.io.EOFException",
@@ -68,7 +68,7 @@ def _is_logged(record: LogRecord) -> bool:
 def condition_of(error: BaseException) -> str:
     """What Spark calls the kind of an error, which quotes nothing.
 
-    That is the first condition among it and its causes in Java, or else the class of the last one.
+    It is the first error condition in the chain of causes, or else the class of the root cause.
     """
     name, condition = type(error).__name__, getattr(error, "getCondition", lambda: None)()
     cause: Any = None if condition else getattr(error, "java_exception", None)
