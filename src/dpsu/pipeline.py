@@ -106,7 +106,9 @@ def carry_out(
         name = named.claim(started)
         try:
             with spending.charged(plan, run=started.id, choice=choice, name=name) as charge:
-                account = "no ledger" if spending.dataset is None else repr(spending.dataset)
+                account = (
+                    "no ledger" if charge is None else f"{spending.dataset!r} by entry {charge}"
+                )
                 LOG.info("run %s: charged to %s: %r", started.id, account, plan)
                 report("reading", 0)
         except BaseException:

@@ -101,7 +101,8 @@ def _show(account: Account, console: Console) -> None:
     from rich.text import Text
 
     table = Table(title=Text(account.dataset), title_justify="left")
-    for name in HEAD:
+    has_names = any(entry.name for entry in account.releases)
+    for name in (*HEAD, "name") if has_names else HEAD:
         table.add_column(name, justify="right" if name in ("epsilon", "delta") else "left")
     for entry in account.releases:
         price = entry.cost.privacy
@@ -114,6 +115,7 @@ def _show(account: Account, console: Console) -> None:
             delta_text(price.delta),
             "no" if entry.cost.shift is None else "yes",
             Text(entry.state if entry.reason is None else f"{entry.state} ({entry.reason})"),
+            *([Text(entry.name or "")] if has_names else []),
         )
     console.print(table)
     console.print(Text(str(account)))
@@ -157,6 +159,7 @@ def _facts(account: Account) -> dict[str, Any]:
                 "started": entry.started,
                 "mechanism": entry.mechanism,
                 "state": entry.state,
+                "name": entry.name,
                 "reason": entry.reason,
                 **entry.cost.privacy.numbers,
                 "shift": None if entry.cost.shift is None else vars(entry.cost.shift),

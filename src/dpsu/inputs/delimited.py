@@ -27,7 +27,7 @@ import pyarrow.json
 
 from dpsu.contributions.id_columns import Column, Lose, repeats_of
 from dpsu.contributions.ids import text_buffers
-from dpsu.errors import DataError, ParameterError, without_values
+from dpsu.errors import DataError, ParameterError, option_error, without_values
 from dpsu.inputs.columns import pick
 
 ReadTable = Callable[[], pa.Table]
@@ -43,6 +43,7 @@ MOST_SCHEMAS = 64
 MOST_DIGITS = 2000
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")  # gzip, zstd, zip
+PARQUET = b"PAR1"
 LINE_BREAKS = b"\r\n"
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
@@ -408,6 +409,8 @@ def _refuse_other_bytes(first: bytes, what: str) -> None:
         raise DataError(f"{what} looks compressed; its name must say so, or decompress it first")
     if first.startswith(UTF16_MARKS):
         raise DataError(f"{what} is in UTF-16; convert it to UTF-8")
+    if first.startswith(PARQUET):
+        raise option_error("format", f"is needed: {what} looks like Parquet", "parquet")
 
 
 def _longest_row(columns: Sequence[Column]) -> int:

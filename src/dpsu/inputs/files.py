@@ -31,8 +31,6 @@ LARGEST_GROUP, LARGEST_GROUP_BYTES = 1 << 22, 1 << 27
 # A dictionary pays if there are so many rows for each distinct cell, in all of a row group that was
 # read as a dictionary, or among the first rows of one that was not.
 ROWS_FOR_CELL, FIRST_ROWS = 8, 1 << 12
-# What a Parquet file begins with.
-PARQUET = b"PAR1"
 
 
 # Files that people have, and that are not read: a name that ends so is a name of a file.
@@ -178,7 +176,7 @@ def check_columns(path: Path, columns: Sequence[Column], format_: str | None, pi
 def _check_beginning(begin: bytes, path: Path, columns: Sequence[Column], kind: str) -> None:
     """Refuse what the first bytes of a pipe show to be wrong."""
     if kind == "parquet":
-        if not PARQUET.startswith(begin[: len(PARQUET)]):
+        if not delimited.PARQUET.startswith(begin[: len(delimited.PARQUET)]):
             raise DataError(_no_parquet(named(path)))
     elif not _compression(path) and _first_line(begin, kind).endswith((b"\n", b"\r")):
         delimited.read_header(io.BytesIO(begin), kind, columns, named(path))

@@ -14,6 +14,7 @@ from dpsu.ledger.accounting import cost_of
 from dpsu.ledger.records import DONE, LONGEST_NAME, VOID, RecordedRelease, facts_of
 from dpsu.plans.plan import Plan
 from dpsu.privacy.guarantee import Privacy
+from dpsu.showing.progress import LOG
 
 if TYPE_CHECKING:
     from dpsu.ledger.ledger import Ledger
@@ -165,6 +166,7 @@ class Spending:
     def returned_again(self, entry: RecordedRelease | None) -> None:
         """Call it when what was released before is returned: it is done, if it was not yet."""
         self.repeated = True
+        LOG.info("released before; nothing was read or charged")
         if entry is not None and entry.state not in (DONE, VOID):
             self._adopt(entry)
             self.returned(entry.number)

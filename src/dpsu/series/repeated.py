@@ -253,7 +253,9 @@ class Series:
         if wanted is None and newest is not None and newest.state == PENDING:
             return begun
         if wanted is None and begun >= self.periods:
-            raise spent(self.path, self.periods)
+            raise spent(
+                self.path, self.periods, [p.number for p in self.history if p.state == PENDING]
+            )
         return begun + 1 if wanted is None else wanted
 
     def _released(self) -> list[Release]:

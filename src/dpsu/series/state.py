@@ -258,8 +258,14 @@ class State:
             return None
 
 
-def spent(path: Path, periods: int) -> BudgetError:
+def spent(path: Path, periods: int, pending: list[int]) -> BudgetError:
     """The refusal of a period beyond the last."""
+    if pending:
+        return BudgetError(
+            f"all {periods:,} periods of the series {str(path)!r} were begun, and these are "
+            f"pending: {', '.join(map(str, pending))}. Nothing was read. Run a pending one by its "
+            "number, which costs nothing more"
+        )
     return BudgetError(
         f"all {periods:,} periods of the series {str(path)!r} are spent, and the budget with them. "
         "Nothing was read. If more may be spent on these people, begin another series: its budget "

@@ -578,7 +578,10 @@ def test_a_cheaper_entry_of_another_ledger_does_not_fit(
         ("drop trigger entries_stay", "is damaged: 'entries_stay'"),
         ("alter table entries drop column hash", "'entries'"),
         ("alter table entries add column note text", "is damaged: 'entries'"),
-        ("create trigger t after insert on entries begin delete from entries; end", "is damaged: 't'"),
+        (
+            "create trigger t after insert on entries begin delete from entries; end",
+            "is damaged: 't'",
+        ),
         ("create table notes (n int)", "is damaged: 'notes'"),
         ("pragma user_version = 4", "has format 4, and this dpsu knows 5; look up what is left"),
         ("pragma user_version = 6", "has format 6, and this dpsu knows 5"),
