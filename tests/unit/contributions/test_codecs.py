@@ -160,6 +160,18 @@ def test_equal_cells_of_different_physical_types_are_one_id() -> None:
             assert first == second, (one.type, other.type, beside)
 
 
+def test_cells_that_are_missing_stay_so_beside_some_that_have_no_text() -> None:
+    """Years beyond 9999 have none; rows without a cell must not get that of somebody else."""
+    times = pa.array([None, 2**62, 0, None], pa.timestamp("us"))
+    beside = Column("b", "user", alone=False), pa.array(["x"] * 4)
+    for part in (times, times.dictionary_encode()):
+        for parts in ([(Column("a", "user"), part)], [(Column("a", "user"), part), beside]):
+            lost: list[str] = []
+            found = encode(parts, lost.append)
+            assert found.is_valid().to_pylist() == [False, False, True, False]
+            assert len(lost) == 1
+
+
 def test_files_of_one_kind_have_one_type_of_results_in_any_order() -> None:
     for one, other in EQUAL:
         found = []

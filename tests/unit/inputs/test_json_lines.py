@@ -107,6 +107,16 @@ def test_an_odd_line_changes_nothing_of_those_around_it() -> None:
                 assert_alike(b"\n".join(lines) + end)
 
 
+def test_lines_are_told_apart_although_there_are_as_many_objects() -> None:
+    begun = b'{"user":1,"item":"a","x":{}'
+    for lines in (
+        [begun, b',"y":1}{"user":3,"item":"c"}'],
+        [PLAIN[0], begun, b',"y":1}{"user":3,"item":"c"}', PLAIN[1]],
+        [begun, b',"y":1}', PLAIN[0] + PLAIN[1]],
+    ):
+        assert_alike(b"\n".join(lines))
+
+
 def test_the_last_of_equal_keys_counts_beside_any_line() -> None:
     twice = b'{"user":1,"item":"a","item":"b"}'
     assert read(b"\n".join([PLAIN[0], twice]))[0] == [("1", ["a"]), ("1", ["b"])]

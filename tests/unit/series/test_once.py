@@ -16,6 +16,7 @@ import pytest
 from tools.pages import ROOT
 
 import dpsu
+from dpsu.errors import FAILED
 from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.spending import Spending
 from dpsu.runtime.writing import claim
@@ -283,30 +284,35 @@ def test_what_failed_after_its_draws_is_not_drawn_again(
     def no_memory(*args: Any, **more: Any) -> None:
         raise MemoryError
 
+    def defect(*args: Any, **more: Any) -> None:
+        # As a step of a cluster says it.
+        raise dpsu.DataError("unexpected KeyError at steps.py:1", exit_code=FAILED)
+
     trials: dict[str, dict[str, Any]] = {
         "kept": {"dpsu.series.kept.stage": full},
         "full": {"dpsu.series.kept.stage": full, "dpsu.ledger.ledger.Ledger.publishing": unmarked},
         "unmarked": {"dpsu.ledger.ledger.Ledger.publishing": unmarked},
         "drawn": {"dpsu.engines.local.flip_coins": no_memory},
+        "defect": {"dpsu.engines.local.flip_coins": defect},
     }
     for name, broken in trials.items():
         named = ledger.dataset("visits", budget=BUDGET, once=name)
         with monkeypatch.context() as patched:
             for place, what in broken.items():
                 patched.setattr(place, what)
-            with pytest.raises((dpsu.OutputError, dpsu.LedgerError, MemoryError)):
+            with pytest.raises((dpsu.OutputError, dpsu.LedgerError, dpsu.DataError, MemoryError)):
                 dpsu.release(VISITS, **PLAN, ledger=named)
         assert str(named.said).endswith("this name is spent")
         with pytest.raises(dpsu.BudgetError, match="but has no result"):
             dpsu.release(unread(), **PLAN, ledger=ledger.dataset("visits", once=name))
-    assert states(ledger) == ["publishing", "pending", "pending", "publishing"]
+    assert states(ledger) == ["publishing", "pending", "pending", "publishing", "publishing"]
     # What could not be marked was not shown.
     assert not list(folder_of(ledger).glob("*.parquet"))
     # Rows, and not draws, are why reading fails.
     monkeypatch.setattr("dpsu.inputs.reading.intern", no_memory)
     with pytest.raises(MemoryError):
         dpsu.release(VISITS, **PLAN, ledger=ledger.dataset("visits", once="read"))
-    assert states(ledger)[4:] == ["pending"]
+    assert states(ledger)[5:] == ["pending"]
 
 
 @every("name", ["", "a/b", "..", ".x", "x" * 81, "a b", 7, "a\n"])

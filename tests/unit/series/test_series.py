@@ -292,6 +292,21 @@ def test_a_ledger_is_charged_for_each_period(series: dpsu.Series, tmp_path: Path
     assert series.left == 1
 
 
+def test_series_of_equal_terms_are_charged_apart(
+    series: dpsu.Series, path: Path, tmp_path: Path
+) -> None:
+    """Also where the first of them failed, so that its charge is open."""
+    other = dpsu.Series(shutil.copytree(path, tmp_path / "other.series"))
+    ledger = Ledger(tmp_path / "ledger.db")
+    dataset = ledger.dataset("visits", budget=(3, 1e-5))
+    with pytest.raises(ZeroDivisionError):
+        series.release(failing(), ledger=dataset)
+    for each in (other, series):
+        assert each.release(month("bread"), ledger=dataset).items == ("bread",)
+    releases = ledger.account("visits").releases
+    assert [(each.state, each.runs) for each in releases] == [("done", 2), ("done", 1)]
+
+
 def test_a_period_is_charged_once_however_often_it_runs(
     series: dpsu.Series, path: Path, tmp_path: Path
 ) -> None:
