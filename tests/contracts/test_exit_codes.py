@@ -157,8 +157,9 @@ def test_what_may_pass_says_try_again(
     folder = rows.parent
     visits = dpsu.Ledger("ledger.db").dataset("visits", budget=(9, 1e-4), once="one")
     dpsu.release(rows, **GIVEN, ledger=visits)
-    (begun,) = (folder / "ledger.db.once").glob("*begun.json")
-    running = claim(folder / "ledger.db.once" / begun.name.replace("one", "two"), begun.read_text())
+    (items,) = (folder / "ledger.db.once").glob("one-*-items.parquet")
+    name = items.name.replace("one-", "two-").replace("items.parquet", "running.json")
+    running = claim(items.with_name(name), "{}")
     spend = ("--ledger", "ledger.db", "--dataset", "visits")
     assert run("release", rows, *SURE, *spend, "--once", "two")[0] == 75
     running.close()

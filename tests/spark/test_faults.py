@@ -129,7 +129,7 @@ def test_a_job_that_is_lost_says_what_it_cost(spark: SparkSession, tmp_path: Pat
             said
         )
         assert caught.value.exit_code == 75
-    assert [each.state for each in ledger.account("visits").releases] == ["unfinished"] * 2
+    assert [each.state for each in ledger.account("visits").releases] == ["pending"] * 2
 
 
 @pytest.mark.slow
