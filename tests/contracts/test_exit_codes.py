@@ -211,7 +211,7 @@ def test_runs_are_logged_without_numbers_of_the_data(
     stages = list(dict.fromkeys(stage for stage, _ in told))
     run_id = released.run.id
     assert [line for line in said if line in stages] == stages
-    assert said[0] == f"run {run_id}: charged to 'visits': {released.plan!r}"
+    assert said[0] == f"run {run_id}: charged to 'visits' by entry 2: {released.plan!r}"
     assert said[-1] == f"run {run_id}: released 2 items"
     # How many rows or users there are is in none of them, and callbacks are told as before.
     assert ("reading", 400) in told
