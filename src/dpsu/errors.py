@@ -43,12 +43,14 @@ LONGEST_SHOWN = 60
 # Exit codes. The last is EX_TEMPFAIL of sysexits.h, which Windows does not have.
 FAILED, INPUT, REFUSED, TRY_AGAIN = 1, 2, 3, 75
 # What the numbers of errors mean: some pass, and some a person must mend.
-_OF_SYSTEM = dict.fromkeys(
-    (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENFILE, errno.ETIMEDOUT),
-    TRY_AGAIN,
-) | dict.fromkeys(
-    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS), INPUT
-)
+_OF_SYSTEM = {
+    getattr(errno, name): code
+    for code, names in (
+        (TRY_AGAIN, "ENOMEM ENOSPC EDQUOT EAGAIN ENFILE ETIMEDOUT"),
+        (INPUT, "ENOENT ENOTDIR EISDIR EACCES EPERM EROFS ELOOP ENAMETOOLONG"),
+    )
+    for name in names.split()
+}
 # BUSY, LOCKED, NOMEM, FULL and PROTOCOL; PERM, READONLY, CANTOPEN and NOTADB.
 _OF_SQLITE = dict.fromkeys((5, 6, 7, 13, 15), TRY_AGAIN) | dict.fromkeys((3, 8, 14, 26), INPUT)
 
@@ -253,8 +255,8 @@ def is_memory_error(error: BaseException) -> bool:
 
 def exit_code_of(error: BaseException) -> int:
     """The exit code that a failure means, by its class or its number, and never by its text."""
-    if isinstance(error, DpsuError):
-        return error.exit_code
+    if isinstance(own := getattr(error, "exit_code", None), int):
+        return own
     if is_memory_error(error):
         return TRY_AGAIN
     if isinstance(error, OSError):

@@ -14,7 +14,6 @@ from dpsu.errors import (
     FAILED,
     REFUSED,
     DataError,
-    DpsuError,
     JobLostError,
     ParameterError,
     exit_code_of,
@@ -122,9 +121,14 @@ def carry_out(
             # To draw again until nothing fails would change the law of what is released.
             defect = exit_code_of(error) == FAILED
             if named.drawing and (defect or not isinstance(error, WITHOUT_DRAWS)):
-                spent = named.spoil(started, charge)
-                if spent and isinstance(error, DpsuError):
-                    error.exit_code = REFUSED
+                try:
+                    spent = named.spoil(started, charge)
+                except Exception:
+                    # It began by what no lack of memory or disk prevents.
+                    spent = True
+                if spent:
+                    # Errors of Python have no such number; `exit_code_of` finds it all the same.
+                    error.exit_code = REFUSED  # type: ignore[attr-defined]
             if isinstance(error, JobLostError):
                 why = lost_job(spending, cost_of(plan), str(error), named.again)
                 raise JobLostError(why) from None

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsu.cli.streams import somebody_watches, to_stderr
 from dpsu.runtime.writing import sweep
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from dpsu.ledger.spending import Spending
 
 NOT_WRITTEN, PERHAPS_IN_PART, COMPLETE = "not written", "perhaps in part", "complete"
+# Seconds for which last words wait for a reader who is stuck.
+LONGEST_WAIT = 5.0
 # Windows has no SIGHUP.
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -102,8 +105,16 @@ def leave_interrupted() -> NoReturn:
         # A progress bar that could not end hides the cursor.
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write("\x1b[?25h")
-    to_stderr(f"dpsu: interrupted; {stage.message()}")
+    if _takes_words(sys.stderr):
+        to_stderr(f"dpsu: interrupted; {stage.message()}")
     os._exit(0 if stage.finished else 128 + (stage.signal or signal.SIGINT))
+
+
+def _takes_words(stream: Any) -> bool:
+    """Whether a stream takes some words now; if it is a pipe that is full, they would wait."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return bool(select.select([], [stream], [], LONGEST_WAIT)[1])
+    return True
 
 
 def ignore_signals() -> None:

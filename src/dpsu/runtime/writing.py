@@ -184,7 +184,8 @@ class PendingFile:
         except OSError as error:
             self.discard()
             raise _failure(self.path, error) from None
-        _partials.discard(self._partial)
+        finally:
+            _partials.discard(self._partial)
 
     def _close(self) -> None:
         if self._file is not None:
@@ -202,6 +203,8 @@ def place_tagged(path: Path, tag: str) -> bool:
     # In a read-only folder the result may already be in place.
     if partial.exists():
         with contextlib.suppress(FileNotFoundError):
+            # Until here only its owner could read it. Now it is for those who may read the folder.
+            partial.chmod(path.parent.stat().st_mode & 0o666)
             partial.replace(path)
             sync_folder(path.parent)
     return path.exists()
@@ -293,21 +296,31 @@ def claim_again(path: Path) -> BinaryIO | None:
     return None
 
 
+def let_go(claimed: BinaryIO) -> None:
+    """Close a file that this process claimed, and free its lock, which children may have, too."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import fcntl
+
+        fcntl.flock(claimed, fcntl.LOCK_UN)
+    claimed.close()
+
+
 def unclaim(path: Path, claimed: BinaryIO) -> None:
     """Remove a file that this process claimed, durably, and free its lock."""
-    with claimed:
+    try:
         path.unlink(missing_ok=True)
         sync_folder(path.parent)
+    finally:
+        let_go(claimed)
 
 
 def empty_claim(claimed: BinaryIO) -> None:
-    """Leave a file that this process claimed empty, durably, and free its lock.
+    """Empty a file that this process claimed, durably.
 
     An empty file means: this run drew, and nothing more could be written, so no run may follow.
     """
-    with claimed:
-        claimed.truncate(0)
-        _to_disk(claimed.fileno())
+    os.ftruncate(claimed.fileno(), 0)
+    _to_disk(claimed.fileno())
 
 
 def is_empty_claim(path: Path) -> bool:

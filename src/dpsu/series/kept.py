@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsu.engines.found import Found
-from dpsu.errors import OutputError, ParameterError, exit_code_of
+from dpsu.errors import REFUSED, OutputError, ParameterError, exit_code_of
 from dpsu.plans.plan import Plan
 from dpsu.results import Release, Run
 from dpsu.runtime.writing import PendingFile, leftovers, place_tagged
@@ -42,7 +42,9 @@ def stage(file: Path, found: Found, run: Run) -> None:
             RUN_KEY: json.dumps(vars(run)).encode(),
         }
     )
-    PendingFile(file, lambda opened: pyarrow.parquet.write_table(table, opened), tag=run.id).leave()
+    PendingFile(
+        file, lambda opened: pyarrow.parquet.write_table(table, opened), private=True, tag=run.id
+    ).leave()
 
 
 def show(file: Path, run: str) -> bool:
@@ -53,6 +55,16 @@ def show(file: Path, run: str) -> bool:
         raise OutputError(
             f"cannot write {str(file)!r}: {error.strerror}", exit_code=exit_code_of(error)
         ) from None
+
+
+def show_or_fail(file: Path, run: str) -> None:
+    """Give what this run staged its name, without which nothing may be shown."""
+    if not show(file, run):
+        raise OutputError(
+            f"the result that belongs to {str(file)!r} was removed before it could be shown",
+            exit_code=REFUSED,
+        )
+    remove_leftovers(file)
 
 
 def remove_leftovers(file: Path) -> None:

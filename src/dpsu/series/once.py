@@ -14,12 +14,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 from dataclasses import replace
 from typing import BinaryIO
 
 from dpsu.engines.found import Found
 from dpsu.errors import (
+    INPUT,
     REFUSED,
     TRY_AGAIN,
     BudgetError,
@@ -39,6 +41,7 @@ from dpsu.runtime.writing import (
     claimed_by_somebody,
     empty_claim,
     is_empty_claim,
+    let_go,
     unclaim,
 )
 from dpsu.series import kept
@@ -69,6 +72,7 @@ class Once(UnnamedRelease):
             )
         self._name, self._spending, self._plan = name, spending, plan
         self._claim: BinaryIO | None = None
+        self._is_emptied = False
         self._lost = BudgetError(
             f"the release {name!r} was charged, but has no result: it was removed, or its run "
             "failed after its draws. Nothing was read or charged now. Give another name; it is "
@@ -86,6 +90,8 @@ class Once(UnnamedRelease):
             return None
         asked = self._as_planned_then(entry)
         if entry.state == PENDING:
+            if is_empty_claim(self._running):
+                raise self._lost
             if self._running.exists() and claimed_by_somebody(self._running):
                 raise ParameterError(
                     "{once} is running in another process; wait until it has ended",
@@ -120,14 +126,20 @@ class Once(UnnamedRelease):
         """Let no other process run this name; the charge says whether it was begun before."""
         try:
             self._folder.mkdir(exist_ok=True)
+        except FileExistsError:
+            raise OutputError(
+                f"{str(self._folder)!r} is no folder; nothing was read. Remove it, or mount what "
+                "it leads to",
+                exit_code=INPUT,
+            ) from None
+        except OSError as error:
+            raise self._unwritable(error) from None
+        try:
             self._claim = claim(self._running, f"{json.dumps(vars(run))}\n")
         except FileExistsError:
             self._claim = self._claim_again()
         except OSError as error:
-            raise OutputError(
-                f"cannot write {str(self._running)!r}: {error.strerror}; nothing was read",
-                exit_code=exit_code_of(error),
-            ) from None
+            raise self._unwritable(error) from None
         if self._claim is None:
             raise ParameterError(
                 "another process began {once} meanwhile; nothing was read",
@@ -137,11 +149,20 @@ class Once(UnnamedRelease):
         kept.remove_leftovers(self._running)
         return self._name
 
+    def _unwritable(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"cannot write {str(self._running)!r}: {error.strerror}; nothing was read",
+            exit_code=exit_code_of(error),
+        )
+
     def _claim_again(self) -> BinaryIO | None:
-        if is_empty_claim(self._running):
-            raise self._lost
         try:
-            return claim_again(self._running)
+            file = claim_again(self._running)
+            # Only now that it is locked, no other process can empty it.
+            if file is not None and not os.fstat(file.fileno()).st_size:
+                let_go(file)
+                raise self._lost
+            return file
         except OSError as error:
             raise BudgetError(
                 f"the release {self._name!r} was begun and has no result, and its lock cannot be "
@@ -154,30 +175,37 @@ class Once(UnnamedRelease):
         assert charge is not None
         kept.stage(self._items, found, run)
         self._spending.publishing(charge, run.id)
-        kept.show(self._items, run.id)
+        kept.show_or_fail(self._items, run.id)
 
     def spoil(self, run: Run, charge: int | None) -> bool:
-        """Mark this run as the one to publish, with a result only if it staged one."""
+        """Mark this run as the one to publish, with a result only if it staged one.
+
+        The ledger may be locked, or memory and disk may be full. So the claim is emptied first,
+        which needs neither and waits for nothing, and stays if the mark cannot be made.
+        """
         assert charge is not None
+        assert self._claim is not None
+        self._spending.spoiled = self._is_emptied = True
+        with contextlib.suppress(OSError):
+            empty_claim(self._claim)
         try:
             self._spending.publishing(charge, run.id)
         except ParameterError:
-            # This run was marked already, or another one took it up.
-            return False
+            # This run was marked already, so that the ledger says it, or another one took it up.
+            self._spending.spoiled = self._is_emptied = False
         except LedgerError:
             # Not marked, so that nothing may be shown.
-            self._spending.spoiled = True
-            if self._claim is not None:
-                with contextlib.suppress(OSError):
-                    empty_claim(self._claim)
-                self._claim = None
+            pass
         else:
+            self._is_emptied = False
             with contextlib.suppress(OutputError):
                 self._spending.spoiled = not kept.show(self._items, run.id)
         return self._spending.spoiled
 
     def end(self) -> None:
         """Let other processes run this name, as far as the ledger does."""
-        if self._claim is not None:
+        if self._claim is not None and self._is_emptied:
+            let_go(self._claim)
+        elif self._claim is not None:
             with contextlib.suppress(OSError):
                 unclaim(self._running, self._claim)

@@ -25,7 +25,7 @@ from dpsu.plans.public_data import PublicData
 from dpsu.privacy.guarantee import Privacy
 from dpsu.randomness.keys import Key
 from dpsu.results import Release, Run
-from dpsu.runtime.writing import empty_claim
+from dpsu.runtime.writing import empty_claim, let_go
 from dpsu.series.places import engine_for
 from dpsu.series.state import DONE, LOST, PENDING, RUNNING, Period, State, spent
 from dpsu.series.terms import Terms
@@ -330,16 +330,34 @@ class _OnePeriod(UnnamedRelease):
                 "no result: it was removed, or its run failed after its draws. Nothing was read. "
                 "Release the next period instead"
             )
-        return self._state.stored(self._number, self._terms) if state == DONE else None
+        if state != DONE:
+            return None
+        released = self._state.stored(self._number, self._terms)
+        self._refuse_copies(released.run.id)
+        return released
+
+    def _refuse_copies(self, run: str | None) -> None:
+        """Refuse a period of which the ledger knows another run than this folder."""
+        entry = self._spending.named(self.name)
+        if entry is None:
+            return
+        if entry.state != PENDING if run is None else entry.run != run:
+            raise BudgetError(
+                f"the ledger has another run of period {self._number} than the series "
+                f"{str(self._state.path)!r}, such as that of a copy of it. Nothing was read; go on "
+                "with that copy"
+            )
 
     def claim(self, run: Run) -> str:
         """Begin the period, or take it up again."""
         self._claim, self._first = self._state.begin(self._number, run, self._terms)
+        self._refuse_copies(None)
         return self.name
 
     def unclaim(self) -> None:
         """Take back that it was begun, unless an earlier run of it may have read something."""
-        if self._first and self._claim is not None:
+        # An interrupt may have left the charge of this run, which the next run is to take up.
+        if self._first and self._claim is not None and self._spending.named(self.name) is None:
             with contextlib.suppress(OSError):
                 self._state.take_back(self._number, self._claim)
 
@@ -350,7 +368,7 @@ class _OnePeriod(UnnamedRelease):
         if charge is not None:
             # So that no older copy of the folder can be run again under this charge.
             self._spending.publishing(charge, run.id)
-        self._state.show(self._number, run)
+        self._state.show_or_fail(self._number, run)
 
     def spoil(self, run: Run, charge: int | None) -> bool:
         """Mark this run as the one to publish, with a result only if it staged one."""
@@ -359,11 +377,12 @@ class _OnePeriod(UnnamedRelease):
         except ParameterError:
             # This run was marked already.
             return False
-        except OutputError:
-            if self._claim is not None:
-                with contextlib.suppress(OSError):
-                    empty_claim(self._claim)
-            return True
+        except BaseException:
+            # Not marked. To empty the claim needs neither memory nor room on the disk.
+            assert self._claim is not None
+            with contextlib.suppress(OSError):
+                empty_claim(self._claim)
+            raise
         with contextlib.suppress(OutputError):
             return not self._state.show(self._number, run)
         return False
@@ -371,7 +390,7 @@ class _OnePeriod(UnnamedRelease):
     def end(self) -> None:
         """Let other processes see that it does not run any more."""
         if self._claim is not None:
-            self._claim.close()
+            let_go(self._claim)
 
 
 def _type(values: pa.Array) -> str | None:

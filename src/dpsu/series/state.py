@@ -30,6 +30,7 @@ from dpsu.runtime.writing import (
     claim,
     claim_again,
     claimed_by_somebody,
+    let_go,
     sync_folder,
     unclaim,
     write_text,
@@ -152,6 +153,9 @@ class State:
                 return Period(number, LOST, run, None)
             return Period(number, DONE, run, kept.count(self._file(number, ITEMS)))
         run = self._run(number, BEGUN)
+        if not self._file(number, BEGUN).exists():
+            # A run that was refused has taken it back.
+            raise self._meanwhile(number)
         if claimed_by_somebody(self._file(number, BEGUN)):
             return Period(number, RUNNING, run, None)
         # Only `empty_claim`, or a hand, leaves a file that names no run.
@@ -178,14 +182,22 @@ class State:
         ended = self._file(number, PUBLISHED).exists() or self._run(number, BEGUN) is None
         if claimed is None or ended:
             if claimed is not None:
-                claimed.close()
-            raise ParameterError(
-                f"another process began period {number} of {str(self.path)!r} meanwhile; nothing "
-                "was read. Try again when it has ended",
-                exit_code=TRY_AGAIN,
-            )
+                let_go(claimed)
+            raise self._meanwhile(number)
+        if number > 1 and not self._file(number - 1, BEGUN).exists():
+            # Another process took back the period before this one.
+            if first:
+                self.take_back(number, claimed)
+            raise self._meanwhile(number)
         kept.remove_leftovers(file)
         return claimed, first
+
+    def _meanwhile(self, number: int) -> ParameterError:
+        return ParameterError(
+            f"another process began period {number} of {str(self.path)!r} meanwhile; nothing "
+            "was read. Try again when it has ended",
+            exit_code=TRY_AGAIN,
+        )
 
     def _claim_again(self, number: int) -> BinaryIO | None:
         try:
@@ -237,6 +249,10 @@ class State:
     def show(self, number: int, run: Run | None) -> bool:
         """Let the result of the run that is published be seen; whether it is there."""
         return kept.show(self._file(number, ITEMS), "" if run is None else run.id)
+
+    def show_or_fail(self, number: int, run: Run) -> None:
+        """The same, where it must be there."""
+        kept.show_or_fail(self._file(number, ITEMS), run.id)
 
     def _file(self, number: int, kind: str) -> Path:
         return self.path / f"{number:04d}-{kind}"

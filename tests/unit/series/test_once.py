@@ -16,7 +16,7 @@ import pytest
 from tools.pages import ROOT
 
 import dpsu
-from dpsu.errors import FAILED
+from dpsu.errors import FAILED, exit_code_of
 from dpsu.ledger.ledger import Ledger
 from dpsu.ledger.spending import Spending
 from dpsu.runtime.writing import claim
@@ -265,6 +265,47 @@ def test_what_is_marked_is_returned_if_it_is_there(
     assert states(ledger) == ["done", "publishing"]
 
 
+def test_a_signal_while_a_name_is_given_up_does_not_free_it(
+    ledger: Ledger, monday: Spending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger may be locked for a minute, and a scheduler may not wait for so long."""
+    with monkeypatch.context() as patched:
+        patched.setattr("dpsu.series.kept.stage", full)
+        patched.setattr("dpsu.ledger.ledger.Ledger.publishing", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dpsu.release(VISITS, **PLAN, ledger=monday)
+    assert states(ledger) == ["pending"]
+    # Also for a process that asked before.
+    monkeypatch.setattr(Once, "stored", lambda self: None)
+    with pytest.raises(dpsu.BudgetError, match="but has no result"):
+        dpsu.release(unread(), **PLAN, ledger=ledger.dataset("visits", once="monday"))
+
+
+def test_what_was_removed_before_it_was_shown_is_not_shown(
+    ledger: Ledger, monday: Spending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may remove it while the main thread goes on."""
+    publish = Ledger.publishing
+
+    def swept(self: Ledger, number: int, run: str) -> None:
+        publish(self, number, run)
+        (staged,) = folder_of(ledger).glob(".*items*.partial")
+        assert staged.stat().st_mode & 0o777 == 0o600
+        staged.unlink()
+
+    monkeypatch.setattr(Ledger, "publishing", swept)
+    with pytest.raises(dpsu.OutputError, match="was removed before"):
+        dpsu.release(VISITS, **PLAN, ledger=monday)
+
+
+def test_a_folder_that_is_none_is_not_a_name_that_runs(ledger: Ledger, monday: Spending) -> None:
+    folder_of(ledger).symlink_to("nowhere/once")
+    with pytest.raises(dpsu.OutputError, match="is no folder") as refused:
+        dpsu.release(unread(), **PLAN, ledger=monday)
+    assert refused.value.exit_code == 2
+    assert not ledger.path.exists()
+
+
 def interrupted(*args: Any) -> None:
     raise KeyboardInterrupt
 
@@ -292,6 +333,10 @@ def test_what_failed_after_its_draws_is_not_drawn_again(
         "kept": {"dpsu.series.kept.stage": full},
         "full": {"dpsu.series.kept.stage": full, "dpsu.ledger.ledger.Ledger.publishing": unmarked},
         "unmarked": {"dpsu.ledger.ledger.Ledger.publishing": unmarked},
+        "short": {
+            "dpsu.series.kept.stage": no_memory,
+            "dpsu.ledger.ledger.Ledger.publishing": no_memory,
+        },
         "drawn": {"dpsu.engines.local.flip_coins": no_memory},
         "defect": {"dpsu.engines.local.flip_coins": defect},
     }
@@ -300,19 +345,21 @@ def test_what_failed_after_its_draws_is_not_drawn_again(
         with monkeypatch.context() as patched:
             for place, what in broken.items():
                 patched.setattr(place, what)
-            with pytest.raises((dpsu.OutputError, dpsu.LedgerError, dpsu.DataError, MemoryError)):
+            kinds = (dpsu.OutputError, dpsu.LedgerError, dpsu.DataError, MemoryError)
+            with pytest.raises(kinds) as failed:
                 dpsu.release(VISITS, **PLAN, ledger=named)
+        assert exit_code_of(failed.value) == 3
         assert str(named.said).endswith("this name is spent")
         with pytest.raises(dpsu.BudgetError, match="but has no result"):
             dpsu.release(unread(), **PLAN, ledger=ledger.dataset("visits", once=name))
-    assert states(ledger) == ["publishing", "pending", "pending", "publishing", "publishing"]
+    assert states(ledger) == ["publishing", *["pending"] * 3, "publishing", "publishing"]
     # What could not be marked was not shown.
     assert not list(folder_of(ledger).glob("*.parquet"))
     # Rows, and not draws, are why reading fails.
     monkeypatch.setattr("dpsu.inputs.reading.intern", no_memory)
     with pytest.raises(MemoryError):
         dpsu.release(VISITS, **PLAN, ledger=ledger.dataset("visits", once="read"))
-    assert states(ledger)[5:] == ["pending"]
+    assert states(ledger)[6:] == ["pending"]
 
 
 @every("name", ["", "a/b", "..", ".x", "x" * 81, "a b", 7, "a\n"])

@@ -308,7 +308,7 @@ def test_series_of_equal_terms_are_charged_apart(
 
 
 def test_a_period_is_charged_once_however_often_it_runs(
-    series: dpsu.Series, path: Path, tmp_path: Path
+    series: dpsu.Series, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     dataset = ledger.dataset("visits", budget=(3, 1e-5))
@@ -335,8 +335,38 @@ def test_a_period_is_charged_once_however_often_it_runs(
     series.release(unread(), ledger=dataset, period=1)
     assert states()[1:] == [("done", 3)]
     # An older copy of the folder gets nothing of this charge.
-    with pytest.raises(dpsu.ParameterError, match="another process released"):
+    with pytest.raises(dpsu.BudgetError, match="the ledger has another run of period 1"):
         dpsu.Series(old).release(unread(), ledger=dataset)
+    # Nor does the folder itself, if a copy was faster; its run was killed between two marks.
+    with pytest.raises(ZeroDivisionError):
+        series.release(failing(), ledger=dataset)
+    copy = shutil.copytree(path, tmp_path / "copy.series")
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "publishing", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            series.release(month("milk"), ledger=dataset)
+    assert dpsu.Series(copy).release(month("jam"), ledger=dataset).items == ("jam",)
+    with pytest.raises(dpsu.BudgetError, match="the ledger has another run of period 2"):
+        series.release(unread(), ledger=dataset, period=2)
+
+
+def interrupted(*args: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_period_that_another_process_takes_back_leaves_no_gap(
+    series: dpsu.Series, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, begun in ((None, 1), (2, 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(State, "begun", lambda self, terms, begun=begun: begun)
+            if number == 2:
+                patched.setattr(dpsu.Series, "_next", lambda self, period: 2)
+            with pytest.raises(dpsu.ParameterError, match="meanwhile") as refused:
+                series.release(unread(), period=number)
+        assert refused.value.exit_code == 75
+        assert series.history == ()
+    assert series.release(month("bread")).items == ("bread",)
 
 
 def test_nanoseconds_are_left_out_as_they_were_released(series: dpsu.Series) -> None:
