@@ -174,7 +174,12 @@ def test_files_that_are_not_what_they_say(tmp_path: Path) -> None:
 
 
 def test_files_by_name(tmp_path: Path) -> None:
-    for text in ([MARK, MARK], f"{MARK},{MARK}"):
+    for text in (
+        [MARK, MARK],
+        f"{MARK},{MARK}",
+        [f"https://{MARK}", f"{MARK}/{MARK}.txt"],
+        [f"{MARK}?", "a"],
+    ):
         refused(text, "read as the names of files", dpsu.ParameterError)
     refused({1: MARK}, "each user needs a list or set", dpsu.ParameterError)
     refused("nowhere.csv", "no file 'nowhere.csv'", dpsu.ParameterError)

@@ -69,7 +69,7 @@ def expand(
         else:
             matches = glob.glob(str(source), recursive=True) if "\0" not in str(source) else []
             if not matches:
-                raise ParameterError(_no_file(str(source)))
+                raise ParameterError(_no_file(str(source), alone=len(sources) == 1))
             paths += sorted(Path(match) for match in matches)
     for path in paths:
         # Arrow can open no others.
@@ -111,17 +111,23 @@ def _is(question: Callable[[], bool]) -> bool:
         return False
 
 
-def _no_file(source: str) -> str:
-    # Texts that are not paths may be private texts, given by mistake: do not quote them.
+def _no_file(source: str, *, alone: bool) -> str:
+    # Texts that are not paths may be private texts, given by mistake: do not quote them. In a list,
+    # only a format that is read shows that a text is the name of a file.
     ending = Path(source).suffix.lower()
     named = (
         "\n" not in source
         and len(source) < 1000
-        and (format_of(Path(source)) is not None or ending in OTHER_SUFFIXES)
+        and (format_of(Path(source)) is not None or (alone and ending in OTHER_SUFFIXES))
     )
-    if re.search(r"[*?\[]", source) and not re.search(r"\s", source) and len(source) < 1000:
+    if (
+        alone
+        and re.search(r"[*?\[]", source)
+        and not re.search(r"\s", source)
+        and len(source) < 1000
+    ):
         return f"no file has a name like {source!r}"
-    if named or ("/" in source and not re.search(r"\s", source)):
+    if named or (alone and "/" in source and not re.search(r"\s", source)):
         formats = f"; formats: {KNOWN_SUFFIXES}" if ending in OTHER_SUFFIXES else ""
         return f"there is no file {source!r}{formats}"
     return (
