@@ -323,11 +323,6 @@ def empty_claim(claimed: BinaryIO) -> None:
     _to_disk(claimed.fileno())
 
 
-def is_empty_claim(path: Path) -> bool:
-    """Whether a file was left by :func:`empty_claim`."""
-    return path.exists() and not path.stat().st_size
-
-
 def sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk."""
     if not hasattr(os, "O_DIRECTORY"):

@@ -40,7 +40,6 @@ from dpsu.runtime.writing import (
     claim_again,
     claimed_by_somebody,
     empty_claim,
-    is_empty_claim,
     let_go,
     unclaim,
 )
@@ -90,8 +89,6 @@ class Once(UnnamedRelease):
             return None
         asked = self._as_planned_then(entry)
         if entry.state == PENDING:
-            if is_empty_claim(self._running):
-                raise self._lost
             if self._running.exists() and claimed_by_somebody(self._running):
                 raise ParameterError(
                     "{once} is running in another process; wait until it has ended",
