@@ -42,9 +42,9 @@ def workers() -> int:
 
 @contextmanager
 def use_workers(number: int) -> Iterator[None]:
-    """Spread the work of this thread over so many; that of other threads is spread as before.
+    """Spread the work of this thread over this many workers; other threads keep their setting.
 
-    A generator must not yield in it, because it would be left by whoever asks for the next.
+    A generator must not yield inside of it: the setting would stay in force in the caller.
     """
     before = _asked.set(number)
     try:

@@ -2,7 +2,7 @@
 
 What decides that it may be seen is a mark that only one run can make, in a ledger or beside the
 file. The result is on the disk before the mark, under a hidden name with the id of its run. So
-whoever finds the mark finds the result, however early the process ended.
+a process that finds the mark finds the result, however early the first one ended.
 """
 
 from __future__ import annotations

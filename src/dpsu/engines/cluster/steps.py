@@ -116,7 +116,7 @@ class Guarded:
 
 
 def _on_one_thread(step: Callable[[Batches], Batches], batches: Batches) -> Batches:
-    """What a step makes; whoever takes it has as many threads as before."""
+    """What a step makes on one thread; the caller keeps the number that it had."""
     with threads.use_workers(1):
         made = step(batches)
     while True:
