@@ -42,7 +42,7 @@ T = TypeVar("T")
 LONGEST_SHOWN = 60
 # Exit codes. The last is EX_TEMPFAIL of sysexits.h, which Windows does not have.
 FAILED, INPUT, REFUSED, TRY_AGAIN = 1, 2, 3, 75
-# What the numbers of errors mean: some pass, and some a person must mend.
+# Exit codes of system errors: causes that may pass, and causes that must be fixed.
 _OF_SYSTEM = {
     getattr(errno, name): code
     for code, names in (
@@ -68,7 +68,7 @@ class DpsuError(Exception):
     Attributes
     ----------
     exit_code : int
-        With what the command line ends: 1 failed, 2 the input must be mended, 3 refused, 75 try
+        The exit code of the command line: 1 failed, 2 the input must be fixed, 3 refused, 75 try
         again.
     """
 

@@ -1,4 +1,4 @@
-"""What a scheduler is told: an exit code for each failure, and the same number on the error."""
+"""What a scheduler sees: an exit code for each failure, and the same number on the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of the whole process, such as of what it shows, undone by the last one who needs them.
+"""Process-wide changes that overlapping calls share: the first makes one, and the last undoes it.
 
 Where each of two overlapping calls saved and restored what it found, the second would restore what
 the first had changed. Whatever can be a context variable is one; this is for what others own.

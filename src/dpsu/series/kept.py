@@ -30,7 +30,7 @@ def stage(file: Path, found: Found, run: Run) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
-    # Whoever may stage has the lock, so that these are of runs that have ended and were not shown.
+    # Only a process with the lock gets here, so these are of runs that ended and were not shown.
     remove_leftovers(file)
     values, counts = found.values()
     table = pa.table({"items": values} if counts is None else {"items": values, "counts": counts})
