@@ -122,6 +122,9 @@ def _cells(
         # Arrow would take a mark from the first row, and then perhaps see a quote that opens a
         # cell. It skips empty lines.
         block = b"\n" + block
+    if not block.endswith((b"\n", b"\r")):
+        # Arrow would take an empty cell at the very end for one in quotes if the one before it is.
+        block += b"\n"
     return pa.csv.read_csv(
         pa.BufferReader(block),
         pa.csv.ReadOptions(column_names=header, use_threads=False, block_size=len(block) + 1),
