@@ -98,6 +98,36 @@ class FailingInteger(int):
         return 8
 
 
+class FailingNumPyInteger(np.int64):
+    """One of NumPy that says it is two others."""
+
+    __int__ = FailingInteger.__int__
+
+    def __index__(self) -> int:
+        return 9
+
+
+class FailingDigits(str):
+    """Text of digits that says it is a huge integer."""
+
+    def __int__(self) -> int:
+        return 10**30
+
+
+class NoUnicode(uuid.UUID):
+    """An object of a known type, of which the text is no Unicode."""
+
+    def __str__(self) -> str:
+        return "\ud800"
+
+
+class NoText(datetime.time):
+    """One of which the text is no text."""
+
+    replace: Any = lambda self, **fields: self
+    isoformat: Any = lambda self: FailingDigits
+
+
 class Proxy:
     """An object of which nothing can be asked, as that of a session that is closed."""
 
@@ -127,6 +157,33 @@ class Alike(metaclass=Equal):
     """An object of such a type."""
 
 
+class AlikeList(list[Any], metaclass=Equal):
+    """A list of such a type."""
+
+
+class FailingType(type):
+    """A type of types of which nothing can be asked."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        raise RuntimeError("Zzsecret")
+
+
+# In a list, because pytest looks for examples in whatever a module holds.
+FAILING_TYPES: list[Any] = [FailingType("OfFailingType", (), {})]
+
+
+def of_failing_type() -> Any:
+    """An object of such a type, made without its type."""
+    return object.__new__(FAILING_TYPES[0])
+
+
+def _is_key(each: Any) -> bool:
+    with contextlib.suppress(Exception):
+        hash(each)
+        return True
+    return False
+
+
 def gone() -> Any:
     """An object that stands for one that is no more."""
     return weakref.proxy(Explodes())
@@ -136,12 +193,13 @@ OBJECTS: list[Any] = [
     *TEXTS, *NUMBERS, 10**30, "\ud800", None, 1.0, 2.5, float("nan"), 2.0**60, True, b"a", b"\xff", NOON, NOON.date(),
     NOON.time(), decimal.Decimal("1.50"), uuid.UUID(int=5), (1, 2), ("a",), pd.NA, pd.NaT, Path("a"), int, object(),
     np.int64(3), np.uint64(2**63), np.float64(2.5), decimal.Decimal("0E-999999999"), FailingText("a"), FailingInteger(7), Proxy(),
-    FailingTuple(("a", "b")), gone(), np.timedelta64(1, "s"),
+    FailingTuple(("a", "b")), gone(), np.timedelta64(1, "s"), FailingNumPyInteger(7), FailingDigits("1"), NoUnicode(int=5),
+    NoText(12), of_failing_type(),
 ]  # fmt: skip
 HELD: list[Any] = [
     ["a", "b"], ["a", None, 3], [], ["a", "a"], {"a"}, frozenset("ab"), {"a": 2, "b": 1}, {"a": None, "b": "x"}, Deceives(a=2, b=1), Explodes(),
     np.array(["a", "b"]), np.array(3), [["a"], "b"], [{"a": 1}], [Explodes(), "a"], [b"\xff", 2**63],
-    FailingList(["a"]),
+    FailingList(["a"]), AlikeList("ab"), of_failing_type(), Alike(),
 ]  # fmt: skip
 
 
@@ -374,7 +432,7 @@ def _mapping(rng: Rng) -> Case:
     )
 
     def row(rng: Rng) -> Any:
-        users = [each for each in [*OBJECTS, Alike()] if type(each).__hash__ is not None]
+        users = [each for each in [*OBJECTS, Alike()] if _is_key(each)]
         held = [*HELD, *TEXTS] if in_texts else [*HELD, None, "a", 3, b"a"]
         return rng.choice([rng.choice(users), rng.choice(users), "user", "item"]), rng.choice(held)
 
@@ -420,6 +478,8 @@ def _elements(rng: Rng) -> Case:
                 [user, item],
                 None,
                 {"user": "a"},
+                Alike(),
+                of_failing_type(),
             ]
         )
 
@@ -459,7 +519,10 @@ def _objects(rng: Rng) -> Case:
             rng.choice(
                 ["1", "x", "2"]
                 if times_as_text
-                else [1, 3, -1, 0.5, None, "x", "2", True, gone(), np.timedelta64(2, "s")]
+                else [
+                    *(1, 3, -1, 0.5, None, "x", "2", True, gone(), np.timedelta64(2, "s")),
+                    *(FailingDigits("2"), FailingNumPyInteger(2)),
+                ]
             ),
         )
 
@@ -477,7 +540,10 @@ def _objects(rng: Rng) -> Case:
         if times_as_text and not as_text:
             data["n"] = data["n"].astype("str")
         # Polars itself fails on some objects.
-        if lazy and not any(type(cell) is weakref.ProxyType for each in cells for cell in each):
+        failing = (weakref.ProxyType, *FAILING_TYPES)
+        if lazy and not any(
+            type(cell) is kind for each in cells for cell in each for kind in failing
+        ):
             objects = [pl.Series(name, list(cells), pl.Object) for name, cells in columns.items()]
             data = pl.DataFrame(objects).lazy()
         source = Source(data, dpsu.Users("user", type_), dpsu.Items("item", repeats="n"))

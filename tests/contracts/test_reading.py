@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import dpsu
+from dpsu.inputs.reading import Source
 from tests.contracts import doors
 
 BY_NIGHT = pytest.mark.thorough
@@ -22,6 +24,22 @@ def test_rows_are_read_by_themselves(door: str, first: int, tmp_path: Path) -> N
     for seed in range(first, 8 * first or 40):
         (folder := tmp_path / str(seed)).mkdir()
         doors.check(doors.DOORS[door], f"{door} {seed}", folder)
+
+
+class Collides:
+    """An id that is found where a column named "user" would be, and fails when it is compared."""
+
+    def __hash__(self) -> int:
+        return hash("user")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("Zzsecret")
+
+
+def test_an_id_that_cannot_be_compared_ends_no_run() -> None:
+    source = Source({"a": ["b"], Collides(): ["c"]}, dpsu.Users(), dpsu.Items())
+    with pytest.warns(dpsu.DataWarning):
+        assert doors.pairs_of(source) == {("a", "b", 1): 1}
 
 
 @pytest.mark.spark

@@ -126,9 +126,11 @@ def text_of(value: object) -> str | None:
     """The text of one Python object, as `spell` has it; None if it has none, as floats have not."""
     for kind, made in TEXTS_OF.items():
         if isinstance(value, kind):
-            # Subclasses may fail in any way; one user's object must not stop the run.
+            # Subclasses may fail in any way, and return what is no Unicode, or no text at all; one
+            # user's object must not stop the run.
             with contextlib.suppress(Exception):
-                return made(value)
+                text = made(value)
+                return None if text is None else str.encode(text).decode()
             return None
     return None
 

@@ -52,6 +52,7 @@ DECIMAL = r"^(0|-?[1-9][0-9]{0,18})$"
 # How often, in text: the same for a column of text as for a cell by itself.
 DIGITS = r"[0-9]{1,18}"
 MISSING_KINDS = ("NAType", "NaTType")
+NUMPY_INTEGERS = [np.dtype(code).type for code in np.typecodes["AllInteger"]]
 
 
 @dataclass(frozen=True)
@@ -357,7 +358,8 @@ def repeats_of(values: Sequence[Any]) -> pa.Array:
 
 def _repeats(value: Any) -> int | _Lost | None:
     if isinstance(value, str):
-        return int(value) if re.fullmatch(DIGITS, value) else None
+        # The text itself: a subclass may say that it is any integer.
+        return int(str.__str__(value)) if re.fullmatch(DIGITS, value) else None
     return _integer(value)
 
 
@@ -429,5 +431,10 @@ def _items(held: Any) -> list[Any]:
 
 
 def is_integral(kind: type) -> bool:
-    """Whether objects of this kind are integers; booleans and durations are not, despite bases."""
-    return issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64))
+    """Whether objects of this kind are integers; booleans and durations are not, despite bases.
+
+    Subclasses of NumPy's integers are none: they may tell Arrow one integer, and Python another.
+    """
+    if issubclass(kind, np.integer):
+        return any(kind is each for each in NUMPY_INTEGERS)
+    return issubclass(kind, int) and not issubclass(kind, bool)

@@ -46,12 +46,21 @@ def _listed(held: Any) -> list[Any] | None:
 
 
 def _is_collection(held: Any) -> bool:
-    return hasattr(type(held), "__len__") and not issubclass(type(held), (str, bytes, type))
+    # Types of objects may fail, too, when they are looked at.
+    with contextlib.suppress(Exception):
+        return hasattr(type(held), "__len__") and not issubclass(type(held), (str, bytes, type))
+    return False
+
+
+def _is_mapping(held: Any) -> bool:
+    with contextlib.suppress(Exception):
+        return issubclass(type(held), Mapping)
+    return False
 
 
 def _repeats(held: Any, things: Sequence[Any]) -> list[Any]:
     """How often a user holds each item: what a mapping says of it, and otherwise once."""
-    if not issubclass(type(held), Mapping):
+    if not _is_mapping(held):
         return [1] * len(things)
     with contextlib.suppress(Exception):
         return [held.get(thing) for thing in things]
@@ -68,7 +77,7 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
     repeats: list[Any] = []
     columns = [*keyed.users, *keyed.items]
     typed = [column for column in columns if not isinstance(column.name, DefaultName)]
-    found = [column for column in typed or columns if column.name in data]
+    found = [column for column in typed or columns if _has(data, column.name)]
     if found and (typed or len(found) == len(data) == len(columns)):
         warn(
             f"data is a mapping, and what it has under {' and '.join(map(str, found))} is read as "
@@ -89,6 +98,13 @@ def from_mapping(data: Mapping[Any, Any], keyed: Keyed, with_repeats: bool) -> R
     indices = np.repeat(np.arange(len(users), dtype=np.int32), sizes)
     owners = [_repeated(ids, indices) for ids in _untyped(keyed.users, users, lose)]
     return _rows(keyed, owners, items, repeats if with_repeats else None, shared_users=False)
+
+
+def _has(data: Mapping[Any, Any], name: str) -> bool:
+    """Whether a user is called like this; ids of others may fail when they are compared."""
+    with contextlib.suppress(Exception):
+        return name in data
+    return False
 
 
 def from_iterable(data: Iterable[Any], keyed: Keyed, key: Key) -> Rows:
@@ -161,7 +177,7 @@ def check_shape(data: Any, keyed: Keyed) -> None:
         return
     if listed and all(issubclass(type(element), tuple) for element in data):
         raise ParameterError(USERS_TWICE)
-    if all(issubclass(type(element), Mapping) for element in data):
+    if all(map(_is_mapping, data)):
         raise DataError(
             "data is a list of mappings, which may be rows; give a table: pandas.DataFrame(data), "
             "or pyarrow.Table.from_pylist(data)"

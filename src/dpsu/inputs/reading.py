@@ -5,6 +5,7 @@ Anything that holds (user, item) rows is read part by part, into Arrow columns.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -250,8 +251,12 @@ def _refuse_repeats(columns: list[Column]) -> None:
 def _paths(data: Any) -> list[str | os.PathLike[str]]:
     """The files that `data` names; empty if it is something else."""
     given = [data] if isinstance(data, (str, os.PathLike)) else data
-    # Elements may be one person's objects, of which only the type can be trusted.
-    named = isinstance(given, (list, tuple)) and all(
-        issubclass(type(part), (str, os.PathLike)) for part in given
-    )
+    named = isinstance(given, (list, tuple)) and all(map(_is_path, given))
     return list(given) if named else []
+
+
+def _is_path(part: Any) -> bool:
+    """Whether an element names a file; it may be one person's object, of which nothing is sure."""
+    with contextlib.suppress(Exception):
+        return issubclass(type(part), (str, os.PathLike))
+    return False
