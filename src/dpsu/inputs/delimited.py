@@ -39,6 +39,7 @@ LONGEST_ROW, LONGEST_ROW_OF_TEXTS = 1 << 23, 1 << 26
 LONGEST_HEADER = 1 << 20
 # With more columns than six, blocks whose first columns are integers are parsed line by line.
 MOST_SCHEMAS = 64
+NO_COLUMNS = pa.schema([])
 # The most digits of an integer in JSON that can be an id.
 MOST_DIGITS = 2000
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -290,13 +291,8 @@ class _JsonLines:
 
     def _by_arrow(self, block: bytes) -> pa.Table | None:
         for schema in self._schemas:
-            options = pa.json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore"
-            )
-            reading = pa.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
-            try:
-                table = pa.json.read_json(pa.BufferReader(block), reading, options)
-            except pa.ArrowException:
+            table = _read_json(block, schema)
+            if table is None:
                 continue
             # The types of one block are likely to be those of the next.
             self._schemas = [schema, *(other for other in self._schemas if other != schema)]
@@ -324,12 +320,27 @@ class _JsonLines:
         # A mark of UTF-8 says nothing in any line, because any line may be the first of a file.
         line = line.removeprefix(UTF8_MARK)
         row = _object(line)
-        if row is None and line.strip().startswith(b"{"):
-            # Arrow reads some words as numbers that Python does not.
+        if (
+            row is None
+            and line.strip().startswith(b"{")
+            and _read_json(line, NO_COLUMNS) is not None
+        ):
+            # Arrow reads some words as numbers that Python does not. A line that it cannot read
+            # without columns is no JSON: to try all types on such lines could take hours.
             table = self._by_arrow(line)
             with contextlib.suppress(UnicodeDecodeError):
                 row = table.to_pylist()[0] if table is not None and len(table) == 1 else None
         return row
+
+
+def _read_json(block: bytes, schema: pa.Schema) -> pa.Table | None:
+    """Columns of lines as Arrow reads them; None if they are no JSON, or of other types."""
+    options = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    reading = pa.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+    try:
+        return pa.json.read_json(pa.BufferReader(block), reading, options)
+    except pa.ArrowException:
+        return None
 
 
 def _lines_of_objects(block: bytes) -> int:

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 
@@ -157,3 +158,12 @@ def test_random_objects_are_read_alike() -> None:
         ascii_only = rng.random() < 0.5
         lines = [json.dumps(row, separators=compact, ensure_ascii=ascii_only) for row in rows]
         assert_alike("\n".join([*lines, ""]).encode())
+
+
+def test_a_line_that_is_no_json_is_not_tried_with_all_types() -> None:
+    """One person's short lines would take hours, with many columns."""
+    columns = [*COLUMNS, *(Column(name, "item") for name in "abcdef")]
+    parser = delimited._JsonLines(columns, lambda reason: None)
+    with mock.patch.object(delimited, "_read_json", wraps=delimited._read_json) as read:
+        assert len(parser.parse(b"{\n" * 5 + PLAIN[0])) == 1
+    assert read.call_count == 5
