@@ -146,6 +146,16 @@ def test_the_type_does_not_depend_on_one_user(
     assert len({str(result.values.type) for result in found}) == 1
 
 
+def test_categories_that_are_objects_have_no_type() -> None:
+    """One of them may be one person's alone, and there may be categories of nobody."""
+    rows = [(u, int(i)) for u, i in GOOD if i == "7"]
+    for odd in ([], ["x"], [True], [2.5]):
+        data = objects(rows + [("u0", cell) for cell in odd], Path())
+        some: Any = pd.Index([7, 8, *odd], dtype=object)
+        data["item"] = data["item"].astype(pd.CategoricalDtype(some))
+        check_dropped(data, ("7",))
+
+
 def invalid(cells: list[bytes | None], type_: pa.DataType) -> pa.Array:
     return pa.array(cells, pa.binary()).cast(pa.large_binary()).view(pa.large_string()).cast(type_)
 

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpsu
-from dpsu.inputs import reading
+from dpsu.inputs import files, reading
 from dpsu.inputs.columns import ONE_PER_ENTRY
 from dpsu.inputs.keyed import ID_BYTES, drawn_ids
 from dpsu.inputs.reading import Source
@@ -63,6 +64,17 @@ def test_parts_have_different_users(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = users_of(pa.table({"city": CITIES}))
     assert len(parts) == 3
     assert len({user for part in parts for user, _ in part}) == len(CITIES)
+
+
+@pytest.mark.parametrize("limit", ["LARGEST_GROUP", "LARGEST_GROUP_BYTES"])
+def test_each_row_of_large_row_groups_is_one_user(
+    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"city": CITIES}), tmp_path / "rows.parquet", row_group_size=2)
+    monkeypatch.setattr(files, limit, 1)
+    read = [row for part in users_of(tmp_path / "rows.parquet") for row in part]
+    assert [item for _, item in read] == CITIES
+    assert len({user for user, _ in read}) == len(CITIES)
 
 
 def test_a_list_is_of_one_user() -> None:

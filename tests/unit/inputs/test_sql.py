@@ -315,7 +315,7 @@ COLLATED = {
     "duckdb": [
         "'Ann' collate nocase", "'Ann' collate noaccent", "'Ann' collate de",
         "['x', 'Ann' collate nocase]", "{'a': 1, 'b\"c': ['Ann' collate noaccent.nocase]}",
-        "{'a': 'x', 'b': 'Ann' collate nocase}",
+        "{'a': 'x', 'b': 'Ann' collate nocase}", "array_value('x', 'Ann' collate nocase)",
     ],
     "postgresql": [
         "'Ann' collate alike", "'Ann'::citext", "'Ann'::who", "array['Ann' collate alike]",
