@@ -187,6 +187,15 @@ def test_an_approved_plan_runs_and_needs_its_public_data() -> None:
     assert set(result) <= {"bread", "milk", "salt"}
 
 
+def test_public_data_that_are_cut_at_other_places_are_others() -> None:
+    made: list[dpsu.Plan] = []
+    for items in (["a", "bc"], ["ab", "c"]):
+        made.append(dpsu.plan(epsilon=1, delta=1e-6, public_items=items))
+        ordered = dpsu.Greedy(prior=dict.fromkeys(items, 1))
+        made.append(dpsu.plan(epsilon=1, delta=1e-6, mechanism=ordered))
+    assert len({plan.hash for plan in made}) == len(made)
+
+
 @every(
     "option", [
         {"epsilon": 1}, {"delta": 1e-6}, {"mechanism": "sieve"}, {"user": "user"},
