@@ -134,6 +134,11 @@ def fail_and_go_on(engine: Any, make: Make, failing: Fail) -> None:
     engine.collect(engine.sum_by_item(numbers))
 
 
+def fail_at_the_end(engine: Any, make: Make, failing: Fail) -> None:
+    """A query whose last step fails in some tasks."""
+    engine.collect(engine.map_batches(make(messages(3, 2)), Guarded(failing), SCHEMA))
+
+
 def check_failures_quote_nothing(engine: Any, make: Make) -> None:
     """Errors of ours arrive as they are; of others only the place, from any step of a query."""
     for error, told in (
@@ -143,12 +148,13 @@ def check_failures_quote_nothing(engine: Any, make: Make) -> None:
     ):
         # Tasks that die with the one that failed may be reported in its place.
         said = f"{told}|{UNKNOWN}"
-        with pytest.raises((dpsu.DataError, dpsu.ResourceError), match=said) as caught:
-            fail_and_go_on(engine, make, Fail(error))
-        seen: BaseException | None = caught.value
-        while seen is not None:
-            assert SECRET not in repr(seen)
-            seen = seen.__context__ or seen.__cause__
+        for fail in (fail_and_go_on, fail_at_the_end):
+            with pytest.raises((dpsu.DataError, dpsu.ResourceError), match=said) as caught:
+                fail(engine, make, Fail(error))
+            seen: BaseException | None = caught.value
+            while seen is not None:
+                assert SECRET not in repr(seen)
+                seen = seen.__context__ or seen.__cause__
 
 
 CHECKS = (
