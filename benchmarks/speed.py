@@ -1,9 +1,11 @@
 """What a private release costs, beside the plain GROUP BY that is not private.
 
     python -m benchmarks.speed S M            ours against DuckDB and Polars, table and JSON
-    python -m benchmarks.speed M L --shapes   the same rows in every shape
+    python -m benchmarks.speed M L --shapes   the same rows in every shape, or in some
+    python -m benchmarks.speed M --before FOLDER   CPU time beside an earlier checkout, alternating
     python -m benchmarks.speed M --format csv the same from CSV
     python -m benchmarks.speed M --texts      texts of a dozen words, whose words are the items
+    python -m benchmarks.speed M --older      the build for processors without AVX2 beside the usual
     python -m benchmarks.speed XL --engines policy-gaussian   one of them alone
 
 Every measurement is a process of its own that does the work three times, XL twice and XXL once. The
@@ -17,9 +19,11 @@ Parquet.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,6 +40,14 @@ from benchmarks.speed_data import SHAPES, SIZES, TEXTS, WORST, Shape, make
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
+OLDER = RESULTS / "older-processors.json"
+OLDER_EXPLANATION = """\
+## Processors without AVX2
+
+On x86-64 the kernels are compiled twice. Most processors since 2013 have AVX2 and FMA; others run
+the other build. Both release the same items. CPU time of warm releases on one machine, the two
+builds by turns (`python -m benchmarks.speed M --older`):
+"""
 EXPLANATION = """\
 What a private release costs, from the Parquet file to the written result, beside the query that
 everyone runs without thinking and that is not private: `SELECT item, COUNT(DISTINCT user) FROM t
@@ -185,11 +197,14 @@ def _peak() -> float:
     return sum(resource.getrusage(one).ru_maxrss for one in who) * 1024 / 1e6
 
 
-def in_a_process(engine: str, path: Path) -> dict[str, float]:
+def in_a_process(
+    engine: str, path: Path, variables: dict[str, str] | None = None
+) -> dict[str, float]:
     """Measure in a fresh process, so that peaks of memory do not mix."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.speed", "--measure", engine, str(path)],
         capture_output=True, text=True, check=True, cwd=HERE.parent,
+        env=os.environ | (variables or {}),
     )  # fmt: skip
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -222,18 +237,58 @@ def _megabytes(path: Path) -> float:
     return float(pc.sum(pc.binary_length(texts)).as_py()) / 1e6
 
 
-def compare_shapes(size: str, folder: Path, engines: list[str]) -> dict[str, Any]:
-    """All engines on one size in all shapes, one shape after the other; XL in the worst alone."""
-    rows, shapes = 0, {}
-    for shape in [WORST] if size == "XL" else SHAPES:
+def compare_two(
+    sizes: list[str],
+    shapes: list[Shape],
+    folder: Path,
+    engines: list[str],
+    variables: tuple[dict[str, str], dict[str, str]],
+    runs: int,
+) -> list[dict[str, Any]]:
+    """Least CPU seconds of runs with the first variables and with the others, which take turns."""
+    rows = []
+    for size, shape, engine in itertools.product(sizes, shapes, engines):
+        path = make(size, shape, folder)
+        taken: tuple[list[float], list[float]] = ([], [])
+        for _ in range(runs):
+            for seconds, some in zip(taken, variables, strict=True):
+                seconds.append(in_a_process(engine, path, some)["warm_cpu_s"])
+        rows.append(
+            {"size": size, "shape": str(shape), "engine": engine, "cpu_s": [*map(min, taken)]}
+        )
+        print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def table_of_two(rows: list[dict[str, Any]], runs: int, first: str, second: str) -> str:
+    """The same as a Markdown table, with the ratios of the second to the first."""
+    lines = [f"| size | shape | | {first}, CPU s | {second}, CPU s | ratio |"]
+    lines.append("|---|---|---|---:|---:|---:|")
+    ratios = []
+    for row in rows:
+        one, other = row["cpu_s"]
+        ratios.append(other / one)
+        cells = (row["size"], row["shape"], row["engine"], f"{one:.2f}", f"{other:.2f}")
+        lines.append(f"| {' | '.join(cells)} | {other / one:.2f} |")
+    mean = statistics.geometric_mean(ratios)
+    summary = f"Least of {runs} runs each. Geometric mean {mean:.2f}, largest {max(ratios):.2f}."
+    return "\n".join([*lines, "", summary])
+
+
+def compare_shapes(
+    size: str, shapes: list[Shape], folder: Path, engines: list[str]
+) -> dict[str, Any]:
+    """All engines on one size in these shapes, one after the other; XL in the worst alone."""
+    rows, found_shapes = 0, {}
+    for shape in [WORST] if size == "XL" else shapes:
         path = make(size, shape, folder)
         rows = _rows(path)
         found = {
             engine: {what: taken[what] for what in ("warm_s", "warm_cpu_s", "peak_mb")}
             for engine, taken in _taken(size, shape, path, engines).items()
         }
-        shapes[str(shape)] = {"described": shape.described, "engines": found}
-    return {"size": size, "rows": rows, "shapes": shapes}
+        found_shapes[str(shape)] = {"described": shape.described, "engines": found}
+    return {"size": size, "rows": rows, "shapes": found_shapes}
 
 
 def table_of_shapes(result: dict[str, Any], heading: str = "") -> str:
@@ -299,6 +354,21 @@ def table(result: dict[str, Any], heading: str = "") -> str:
     return "\n".join(lines)
 
 
+def table_of_older(result: dict[str, Any]) -> str:
+    """What processors without AVX2 and FMA would need."""
+    return table_of_two(result["rows"], result["runs"], "with AVX2", "without")
+
+
+def where_and_when() -> dict[str, Any]:
+    """The day, the cores and the versions of a measurement."""
+    libraries = ("dpsu", "duckdb", "numpy", "polars", "pyarrow")
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count(),
+        "versions": {name: version(name) for name in libraries},
+    }
+
+
 def _ratio(value: float, base: float) -> str:
     """Nothing where no baseline was measured."""
     return f"{value / base:.2f}" if base == base else ""  # noqa: PLR0124
@@ -308,7 +378,13 @@ def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description="Speed beside a plain GROUP BY.")
     parser.add_argument("sizes", nargs="*", metavar="SIZE", help=f"of {', '.join(SIZES)}")
-    parser.add_argument("--shapes", action="store_true", help="the same rows in every shape")
+    named = {str(shape): shape for shape in SHAPES}
+    parser.add_argument(
+        "--shapes", nargs="*", choices=named, metavar="SHAPE", help=f"all, or of {', '.join(named)}"
+    )
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="an earlier checkout")
+    parser.add_argument("--older", action="store_true", help="kernels as without AVX2 and FMA")
+    parser.add_argument("--runs", type=int, default=5, help="of each, with --before and --older")
     parser.add_argument("--texts", action="store_true", help="words of texts as items")
     parser.add_argument("--format", choices=["parquet", "csv", "jsonl"], default="parquet")
     parser.add_argument("--engines", nargs="+", choices=[*BASELINES, *OURS], metavar="ENGINE")
@@ -322,24 +398,34 @@ def main() -> None:
         parser.error(f"name sizes of {', '.join(SIZES)}")
     chosen.data.mkdir(parents=True, exist_ok=True)
     engines = chosen.engines or [*BASELINES, *OURS]
+    shapes = [named[name] for name in chosen.shapes or []] or SHAPES
+    if chosen.before or chosen.older:
+        ours = chosen.engines or OF_SHAPES
+        earlier: dict[str, str] = {}
+        if chosen.before:
+            earlier = {"PYTHONPATH": str(chosen.before / "src")}
+        now = {"DPSU_KERNELS": "any"} if chosen.older else {}
+        rows = compare_two(chosen.sizes, shapes, chosen.data, ours, (earlier, now), chosen.runs)
+        if chosen.before:
+            print(table_of_two(rows, chosen.runs, "before", "now"))
+            return
+        keep(OLDER, result := {"runs": chosen.runs, "rows": rows} | where_and_when())
+        print(table_of_older(result))
+        return
+    of_shapes = chosen.shapes is not None
     for size in chosen.sizes:
-        if chosen.shapes:
-            result = compare_shapes(size, chosen.data, [*BASELINES, *OF_SHAPES])
+        if of_shapes:
+            result = compare_shapes(size, shapes, chosen.data, [*BASELINES, *OF_SHAPES])
         else:
             shape = TEXTS if chosen.texts else Shape(format=chosen.format)
             if chosen.texts and not chosen.engines:
                 engines = [*BASELINES, *OF_SHAPES]
             result = compare(size, shape, chosen.data, engines)
-        result |= {
-            "date": datetime.now(UTC).date().isoformat(),
-            "cores": os.cpu_count(),
-            "versions": {
-                name: version(name)
-                for name in ("dpsu", "duckdb", "numba", "numpy", "polars", "pyarrow")
-            },
-        }
-        print(table_of_shapes(result) if chosen.shapes else table(result))
-        name = f"shapes-{size}" if chosen.shapes else f"speed-{size}-{result['format']}"
+        result |= where_and_when()
+        print(table_of_shapes(result) if of_shapes else table(result))
+        if chosen.shapes:  # A part of the table is not kept.
+            continue
+        name = f"shapes-{size}" if of_shapes else f"speed-{size}-{result['format']}"
         keep(RESULTS / f"{name}.json", result)
 
 

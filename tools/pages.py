@@ -92,6 +92,9 @@ def _speed() -> str:
     if speed_phases.RESULTS.exists():
         parts += ["", speed_phases.EXPLANATION]
         parts += [speed_phases.table(json.loads(speed_phases.RESULTS.read_text("utf-8")))]
+    if speed.OLDER.exists():
+        older = json.loads(speed.OLDER.read_text("utf-8"))
+        parts += ["", speed.OLDER_EXPLANATION, speed.table_of_older(older), "", _measured(older)]
     for result in found:
         parts += ["", speed.table(result, heading="## "), "", _measured(result)]
     return "\n".join(parts) + "\n"
