@@ -3,16 +3,20 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+KERNELS := setup.py $(wildcard src/dpsu/kernels/*.py src/dpsu/kernels/*.pxd src/dpsu/kernels/*.h)
 
 .PHONY: demo check test test-all lint audit mutants bench papers peers soak docs clean
 .DEFAULT_GOAL := demo
 
-$(VENV)/.demo: pyproject.toml
+# Installing compiles the kernels beside their sources, those that have changed since.
+$(VENV)/.demo: pyproject.toml $(KERNELS)
+	@echo "Installing dpsu and compiling its loops: one to three minutes the first time."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/.test: pyproject.toml
+$(VENV)/.test: pyproject.toml $(KERNELS)
+	@echo "Installing dpsu with what its tests need, and compiling its loops: a few minutes the first time."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
@@ -23,7 +27,6 @@ $(VENV)/.plots: $(VENV)/.test
 	touch $@
 
 demo: $(VENV)/.demo
-	$(BIN)/dpsu warm-up
 	$(BIN)/dpsu demo
 
 lint: $(VENV)/.test
@@ -86,4 +89,5 @@ test-all: lint
 	$(BIN)/python -m tools.soak --minutes $(or $(MINUTES),20)
 
 clean:
+	find src -name "*.so" -delete -o -name "*.pyd" -delete
 	rm -rf $(VENV) .peers build site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

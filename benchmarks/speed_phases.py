@@ -16,7 +16,7 @@ import cProfile
 import math
 import os
 import pstats
-import sys
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -30,8 +30,7 @@ import numpy as np
 import dpsu
 from benchmarks.kept import keep
 from benchmarks.speed_data import WORST, Shape, make
-from dpsu.runtime import machine_code, threads
-from dpsu.runtime.jit import Kernel
+from dpsu.runtime import threads
 
 RESULTS = Path(__file__).resolve().parent / "results" / "phases.json"
 EXPLANATION = """\
@@ -48,15 +47,20 @@ PHASES = {
     "read and decode": ("pyarrow/parquet", "inputs/"),
     "intern": (
         "kernels/interning",
-        "kernels/hexadecimal",
-        "kernels/loads",
+        "kernels/text_bytes",
         "contributions/inter",
         "id_tables",
     ),
-    "order": ("hashing/hash_", "kernels/ordering", "contributions/order"),
+    "order": ("hashing/hash_", "grouping/order_by_hash", "contributions/order"),
     "group and bound": ("kernels/grouping", "contributions/grouped", "contributions/bounding"),
     "weigh": ("kernels/weights", "policies/"),
-    "rounds": ("kernels/rounds", "rounds/", "engines/local_rounds", "kernels/bit"),
+    "rounds": (
+        "kernels/rounds",
+        "kernels/steering",
+        "rounds/",
+        "engines/local_rounds",
+        "kernels/bit",
+    ),
     "coins and noise": ("randomness/", "kernels/gaussians", "kernels/hashing"),
 }
 REST = "everything else"
@@ -86,24 +90,13 @@ def profile(path: Path, options: dict[str, Any]) -> dict[str, float]:
         profiler.runcall(released)
     found = dict.fromkeys([*PHASES, REST], 0.0)
     stats: Any = pstats.Stats(profiler)
-    kernels = sources_of_kernels()
     for (file, _, function), (_, _, own, _, _) in stats.stats.items():
         place = f"{file.removesuffix('.py')}/{function}"
-        name = kernels.get(function, place).replace("\\", "/")
+        # A profiler has no file of a compiled function, and its module in its name.
+        compiled = re.fullmatch(r"<built-in method (dpsu\..*)>", function)
+        name = (compiled[1].replace(".", "/") if compiled else place).replace("\\", "/")
         phase = next((p for p, parts in PHASES.items() if any(x in name for x in parts)), REST)
         found[phase] += own
-    return found
-
-
-def sources_of_kernels() -> dict[str, str]:
-    """File and name of each kernel, by what a profiler calls its machine code."""
-    found = {}
-    for module in list(sys.modules.values()):
-        for kernel in vars(module).values():
-            if isinstance(kernel, Kernel):
-                name, source = kernel.py_func.__name__, kernel.py_func.__module__
-                seen = f"<built-in method {machine_code.__name__}.{name}>"
-                found[seen] = f"{source.replace('.', '/')}/{name}"
     return found
 
 

@@ -14,9 +14,11 @@ and the others only if that one passes. They run once without any mutation befor
 anyway kills nothing. Proof stamps never count, since they notice every change. Nor does a test that
 fails because the changed line is misspelled.
 
-Libraries such as mutmut and cosmic-ray change operators wherever they find them and know nothing
-of numba, whose cache overlooks a changed callee in another file. A guarantee is broken by changes
-that are meant, and each of these has a name, a reason and tests that are to answer for it.
+Kernels are compiled again in the copy when one of them is changed (conftest.py).
+
+Libraries such as mutmut and cosmic-ray change operators wherever they find them, and only in
+Python that is not compiled. A guarantee is broken by changes that are meant, and each of these has
+a name, a reason and tests that are to answer for it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from tools import stamp
 ROOT = stamp.ROOT
 TABLE = ROOT / "tools" / "mutations.toml"
 RESULTS = ROOT / "tools" / "mutants.json"
-# What tests read. Nothing is compiled or cached in it yet.
+# What tests read, with the compiled kernels beside their sources.
 COPIED = ("src", "tests", "tools", "benchmarks", "docs")
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache", ".hypothesis")
 STAMPS = "tests/privacy/test_proofs.py::test_the_code_is_the_code_that_was_read"
@@ -59,8 +61,7 @@ QUICK = 20.0
 LONGEST = 900.0
 TESTS_FAILED = 1
 _RECORDING = threading.Lock()
-# The compiled formulas of coins are written in a file that does not mention the compiler.
-COMPILED_ELSEWHERE = ("curves.py",)
+KERNELS = Path("src", "dpsu", "kernels")
 # A mutation that ends like this is a mistake in the table and weakens nothing.
 BROKEN = re.compile(
     r"\b(NameError|SyntaxError|ImportError|ModuleNotFoundError|IndentationError|UnboundLocalError"
@@ -113,7 +114,7 @@ def place(mutation: Mutation) -> tuple[Path, int, int]:
     """
     path, node = stamp.find(mutation.target)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    assert isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Assign))
+    assert isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.Constant))
     first, last = node.lineno - 1, node.end_lineno
     before, inside = "".join(lines[:first]), "".join(lines[first:last])
     if inside.count(mutation.old) != 1:
@@ -130,7 +131,9 @@ def mutated(mutation: Mutation) -> tuple[Path, str, range]:
     path, begin, end = place(mutation)
     text = path.read_text(encoding="utf-8")
     weaker = text[:begin] + mutation.new + text[end:]
-    if ast.dump(ast.parse(weaker)) == ast.dump(ast.parse(text)):
+    if weaker == text or (
+        path.suffix == ".py" and ast.dump(ast.parse(weaker)) == ast.dump(ast.parse(text))
+    ):
         raise ValueError(f"{mutation.name}: the code stays the same")
     first = 1 + text.count("\n", 0, begin)
     return path, weaker, range(first, first + 1 + mutation.new.count("\n"))
@@ -156,11 +159,6 @@ def _functions(path: Path) -> set[str]:
     return {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
-def is_compiled(path: Path) -> bool:
-    """Whether functions of this file are compiled, so that no cache of them may be trusted."""
-    return path.name in COMPILED_ELSEWHERE or "njit" in path.read_text(encoding="utf-8")
-
-
 class Scratch:
     """A copy of the tree in which one mutation at a time is made, tried and taken back."""
 
@@ -168,7 +166,6 @@ class Scratch:
         self, folder: Path, unmutated: dict[tuple[str, ...], Verdict] | None = None
     ) -> None:
         self.tree = folder / "tree"
-        self._warm, self._cold = folder / "warm", folder / "cold"
         self.tree.mkdir(parents=True)
         for name in COPIED:
             shutil.copytree(ROOT / name, self.tree / name, ignore=NOT_COPIED)
@@ -186,7 +183,7 @@ class Scratch:
         """Tests of the copy must import the copy."""
         asked = [sys.executable, "-c", "import dpsu; print(dpsu.__file__)"]
         said = subprocess.run(
-            asked, cwd=self.tree, env=self._environment(self._warm), capture_output=True, text=True,
+            asked, cwd=self.tree, env=self._environment(), capture_output=True, text=True,
             check=True,
         ).stdout.strip()  # fmt: skip
         if not Path(said).is_relative_to(self.tree):
@@ -195,14 +192,14 @@ class Scratch:
     def unmutated(self, tests: tuple[str, ...]) -> Verdict:
         """Run tests as they are, once; survived means that they pass."""
         if tests not in self._unmutated:
-            self._unmutated[tests] = self._run(tests, self._warm)
+            self._unmutated[tests] = self._run(tests)
         return self._unmutated[tests]
 
     def run_unmutated(self, tests: Sequence[str]) -> None:
         """Run many tests as they are, all in one process, and keep what became of each."""
         if not tests:
             return
-        code, said, seconds = self._pytest(tuple(tests), self._warm, longest=None)
+        code, said, seconds = self._pytest(tuple(tests), longest=None)
         if code not in (0, TESTS_FAILED):
             return
         failed = {where.partition("[")[0] for where, _ in _failures(said)}
@@ -233,21 +230,21 @@ class Scratch:
 
     def _weakened(self, path: Path, weaker: str, lines: range, tests: tuple[str, ...]) -> Verdict:
         """Run tests with a file of the tree replaced by a weaker one."""
-        cache = self._warm
-        if is_compiled(path):
-            cache = self._cold
-            shutil.rmtree(cache, ignore_errors=True)
         copy = self.tree / path.relative_to(ROOT)
         copy.write_text(weaker, encoding="utf-8")
-        # Bytecode and compiled code are known by size and time of their source: no two versions of
-        # a file may have the same.
-        self._version += 1
-        os.utime(copy, (self._version, self._version))
+        is_kernel = path.parent == ROOT / KERNELS
+        if not is_kernel:
+            # Bytecode is known by size and time of its source: no two versions of a file may have
+            # the same. Kernels are compiled, by conftest.py, since they are new.
+            self._version += 1
+            os.utime(copy, (self._version, self._version))
         try:
-            return self._run(tests, cache, copy, lines)
+            return self._run(tests, copy, lines)
         finally:
             # With its old time as well: what was kept of it fits again.
             shutil.copy2(path, copy)
+            for built in (ROOT / KERNELS).rglob("*.so") if is_kernel else ():
+                shutil.copy2(built, self.tree / built.relative_to(ROOT))
 
     def stop(self) -> None:
         """End the run that is under way, and begin no other."""
@@ -258,20 +255,19 @@ class Scratch:
     def _run(
         self,
         tests: tuple[str, ...],
-        cache: Path,
         changed: Path | None = None,
         lines: range = range(0),
     ) -> Verdict:
         if self.stopped:
             return Verdict(ERROR, 0.0, "it was stopped")
         try:
-            code, said, seconds = self._pytest(("-x", *tests), cache)
+            code, said, seconds = self._pytest(("-x", *tests))
         except subprocess.TimeoutExpired:
             return Verdict(ERROR, LONGEST, "it did not end")
         return _judged(code, said, seconds, changed, lines)
 
     def _pytest(
-        self, arguments: tuple[str, ...], cache: Path, longest: float | None = LONGEST
+        self, arguments: tuple[str, ...], longest: float | None = LONGEST
     ) -> tuple[int, str, float]:
         """The exit code, the output and the seconds of a run of pytest in the copy."""
         command = [
@@ -280,7 +276,7 @@ class Scratch:
         ]  # fmt: skip
         began = time.monotonic()
         with subprocess.Popen(
-            command, cwd=self.tree, env=self._environment(cache), text=True,
+            command, cwd=self.tree, env=self._environment(), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         ) as running:  # fmt: skip
             self._running = running
@@ -293,11 +289,10 @@ class Scratch:
                 self._running = None
         return running.returncode, said, time.monotonic() - began
 
-    def _environment(self, cache: Path) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         kept = {name: v for name, v in os.environ.items() if not name.startswith("PYTEST_")}
         return kept | {
             "PYTHONPATH": f"{self.tree / 'src'}{os.pathsep}{self.tree}",
-            "NUMBA_CACHE_DIR": str(cache),
             # Starting them takes longer than most tests.
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "DPSU_SKIP_SPARK": "1",

@@ -92,16 +92,30 @@ def find(name: str, read_text: Read | None = None) -> tuple[Path, ast.AST]:
     """The file that a dotted name leads to, and the function, class or constant in it."""
     parts = name.split(".")
     for split in range(len(parts) - 1, 0, -1):
-        plain = SOURCE.joinpath(*parts[:split]).with_suffix(".py")
-        for path in (plain, SOURCE.joinpath(*parts[:split], "__init__.py")):
+        place = SOURCE.joinpath(*parts[:split])
+        for path in (place.with_suffix(".py"), place / "__init__.py", place.with_suffix(".pxd")):
             text = (read_text or _read_text)(path)
             if text is None:
                 continue
+            if path.suffix == ".pxd":
+                return path, _inline_function(text, parts[-1], name)
             node: ast.AST = _tree(text)
             for part in parts[split:]:
                 node = _member(node, part, name)
             return path, node
     raise ValueError(f"there is no module for {name}")
+
+
+def _inline_function(text: str, function: str, name: str) -> ast.Constant:
+    """A function of C that kernels share, as its text without comments."""
+    found = re.search(rf"^cdef inline \w+ {function}\(.*(?:\n(?:[ )].*)?)*", text, re.M)
+    if found is None:
+        raise ValueError(f"there is no {function} in {name}")
+    lines = (line.partition("#")[0].rstrip() for line in found[0].splitlines())
+    node = ast.Constant("\n".join(filter(None, lines)))
+    node.lineno = 1 + text.count("\n", 0, found.start())
+    node.end_lineno = node.lineno + found[0].rstrip().count("\n")
+    return node
 
 
 def _read_text(path: Path) -> str | None:

@@ -24,8 +24,9 @@ UNRELEASED = "unreleased"
 def package_version(root: Path = ROOT) -> str:
     """The version that a build of this tree would have."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    text = (root / project["tool"]["hatch"]["version"]["path"]).read_text(encoding="utf-8")
-    found = re.search(r'^__version__ = "([^"]+)"$', text, re.M)
+    module = project["tool"]["setuptools"]["dynamic"]["version"]["attr"].split(".")[:-1]
+    path = root.joinpath("src", *module).with_suffix(".py")
+    found = re.search(r'^__version__ = "([^"]+)"$', path.read_text(encoding="utf-8"), re.M)
     if found is None:
         raise ValueError("the file that pyproject.toml names has no __version__")
     return found[1]

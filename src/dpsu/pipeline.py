@@ -31,8 +31,8 @@ from dpsu.showing.progress import LOG
 
 # What rows, types and lost machines cause, whatever was drawn.
 WITHOUT_DRAWS = (DataError, ParameterError, ConnectionError, JobLostError)
-# Nothing that decides about items is drawn in these stages.
-READING = {"reading", "compiling"}
+# Nothing that decides about items is drawn in this stage.
+READING = "reading"
 
 
 class UnnamedRelease:
@@ -46,7 +46,7 @@ class UnnamedRelease:
         """The same report, which notices when reading has ended and draws may begin."""
 
         def watched(stage: str, done: int) -> None:
-            self.drawing = self.drawing or stage not in READING
+            self.drawing = self.drawing or stage != READING
             report(stage, done)
 
         return watched

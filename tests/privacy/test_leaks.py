@@ -69,8 +69,6 @@ def witness(
     """Collects everything that a run says or leaves behind, except what it may release."""
     log = io.StringIO()
     handler = logging.StreamHandler(log)
-    # A compiler tells every number of every instruction, where it compiles; it sees no data.
-    handler.addFilter(lambda record: not record.name.startswith("numba"))
     logging.getLogger().addHandler(handler)
     logging.getLogger().setLevel(logging.DEBUG)
     scratch = tmp_path / "scratch"

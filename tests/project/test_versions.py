@@ -11,13 +11,16 @@ from tools import versions
 
 import dpsu
 
-PROJECT = '[tool.hatch.version]\npath = "code.py"\n'
+PROJECT = '[tool.setuptools.dynamic]\nversion = { attr = "code.__version__" }\n'
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
-    (tmp_path / "code.py").write_text('"""Code."""\n\n__version__ = "1.2.3"\n', encoding="utf-8")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "code.py").write_text(
+        '"""Code."""\n\n__version__ = "1.2.3"\n', encoding="utf-8"
+    )
     write_changelog(tmp_path, "## [1.2.3] - 2026-01-31")
     return tmp_path
 
@@ -56,6 +59,6 @@ def test_headings_that_do_not_fit_and_files_without_a_version(tree: Path) -> Non
     (tree / "CHANGELOG.md").write_text("# Changelog\n", encoding="utf-8")
     with pytest.raises(ValueError, match="no heading"):
         versions.disagreements(None, tree)
-    (tree / "code.py").write_text("", encoding="utf-8")
+    (tree / "src" / "code.py").write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match="no __version__"):
         versions.disagreements(None, tree)

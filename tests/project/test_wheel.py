@@ -42,7 +42,7 @@ def need_an_index(folder: Path) -> None:
     """Skip where pip finds no package at all; a build needs its backend."""
     asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--retries", "0"]
     found = subprocess.run(
-        [*asked, "--dest", str(folder), "hatchling"], capture_output=True, check=False
+        [*asked, "--dest", str(folder), "cython"], capture_output=True, check=False
     )
     if found.returncode != 0:
         pytest.skip("pip cannot reach a package index, so that nothing can be built or installed")
@@ -71,14 +71,25 @@ def programs(archives: Archives) -> Iterator[Path]:
 
 def files(folder: Path, pattern: str = "*") -> set[str]:
     found = (path.relative_to(folder) for path in folder.rglob(pattern) if path.is_file())
-    return {path.as_posix() for path in found if "__pycache__" not in path.parts}
+    here = (path.as_posix() for path in found if "__pycache__" not in path.parts)
+    return {name for name in here if not name.endswith((".so", ".pyd"))}
 
 
-def test_the_wheel_holds_the_packages_and_the_proofs(archives: Archives) -> None:
-    expected = {f"dpsu/{name}" for name in files(ROOT / "src" / "dpsu")}
-    expected |= {f"dpsu/proofs/{name}" for name in files(ROOT / "docs" / "proofs", "*.md")}
+def test_the_wheel_holds_the_package_its_kernels_and_its_pages(archives: Archives) -> None:
+    source = files(ROOT / "src" / "dpsu")
+    # What the compiler reads is in the source archive.
+    expected = {f"dpsu/{name}" for name in source if not name.endswith((".pxd", ".h"))}
+    for pages in ("proofs", "guides"):
+        expected |= {f"dpsu/{pages}/{name}" for name in files(ROOT / "docs" / pages, "*.md")}
     with zipfile.ZipFile(archives.wheel) as wheel:
-        found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        found = {name for name in names if not name.endswith((".so", ".pyd"))}
+        kernels = {path.stem for path in (ROOT / "src/dpsu/kernels").glob("*.py")} - {"__init__"}
+        compiled = {Path(name).parts[2:] for name in names - found}
+        assert {parts[0].partition(".")[0] for parts in compiled if len(parts) == 1} == {
+            *kernels, "_shared",
+        }  # fmt: skip
+        assert {parts[0] for parts in compiled if len(parts) == 2} <= {"x86_64_v3"}
         terms = wheel.read(f"dpsu-{dpsu.__version__}.dist-info/licenses/LICENSE")
     assert found == expected
     assert terms == (ROOT / "LICENSE").read_bytes()

@@ -381,13 +381,6 @@ def test_a_release_on_a_cluster_tells_its_stages() -> None:
                 door(frame, plan, progress="yes")
 
 
-def test_a_bar_says_when_kernels_are_compiled() -> None:
-    bar: Any = _Kept()
-    showing.steps_on(bar, "forecasting")(0, 0)
-    showing.stages_on(bar)("compiling", 0)
-    assert bar.shown == [(showing.COMPILING, "", None, None)] * 2
-
-
 def test_a_bar_is_gone_when_a_release_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = []
 

@@ -27,7 +27,7 @@ from dpsu.errors import (
 # One file of this folder each, which is loaded when the command is named, or listed in the help.
 COMMANDS = (
     "audit", "compare", "demo", "domains", "ledger", "mechanisms", "ngrams", "plan", "proofs",
-    "release", "series", "tokenizer", "warm-up",
+    "release", "series", "tokenizer",
 )  # fmt: skip
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
@@ -40,8 +40,7 @@ class _Commands(click.Group):
         # Where there is no such command, click looks for one that is near among all of them.
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
-                file = name.replace("-", "_")
-                self.add_command(getattr(import_module(f"dpsu.cli.{file}"), f"{file}_command"))
+                self.add_command(getattr(import_module(f"dpsu.cli.{name}"), f"{name}_command"))
         return super().get_command(ctx, cmd_name)
 
 

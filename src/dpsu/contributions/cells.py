@@ -330,7 +330,7 @@ def _hex(values: pa.Array) -> pa.Array:
 
 def _hex_of_uuids(values: pa.Array) -> pa.Array:
     """UUIDs in the usual form, in groups of 8, 4, 4, 4 and 12 digits."""
-    from dpsu.kernels.hexadecimal import write_uuids
+    from dpsu.kernels.text_bytes import write_uuids
 
     texts = np.empty(36 * len(values), np.uint8)
     # Cells that are missing have any bytes.

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids
 from dpsu.kernels import grouping
-from dpsu.kernels.ordering import order_by_hash
 from dpsu.runtime.threads import in_even_ranges
 
 if TYPE_CHECKING:
@@ -69,19 +68,22 @@ def by_repeats(contributions: Contributions) -> Contributions:
 def _by_keys_then_hash(ids: Ids, salt: int, keys: list[NDArray[Any]]) -> NDArray[np.int64]:
     """Order by the keys, most important first, then by salted hash, then by bytes."""
     columns = [*keys, ids.hashes(salt)]
-    order = np.lexsort(columns[::-1]) if keys else order_by_hash(columns[0])
+    order = np.lexsort(columns[::-1]) if keys else grouping.order_by_hash(columns[0])
     tied = np.ones(max(0, len(order) - 1), bool)
     for column in columns:
         tied &= column[order[1:]] == column[order[:-1]]
-    for at in np.flatnonzero(tied):
-        _sort_tied_run(order, columns, int(at), ids)
+    done = 0
+    for at in np.flatnonzero(tied).tolist():
+        if at >= done:
+            done = _sort_tied_run(order, columns, at, ids)
     return order
 
 
-def _sort_tied_run(
-    order: NDArray[np.int64], columns: list[NDArray[Any]], at: int, ids: Ids
-) -> None:
-    """Sort the ids that agree with that at position `at` in every column by their bytes."""
+def _sort_tied_run(order: NDArray[np.int64], columns: list[NDArray[Any]], at: int, ids: Ids) -> int:
+    """Sort the ids that agree with that at position `at` in every column by their bytes.
+
+    Returns the position behind them.
+    """
     low, high = at, at + 1
 
     def same(position: int) -> bool:
@@ -93,3 +95,4 @@ def _sort_tied_run(
         high += 1
     text = ids.text()
     order[low:high] = sorted(order[low:high].tolist(), key=lambda code: text[code].as_py().encode())
+    return high

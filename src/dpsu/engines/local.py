@@ -27,7 +27,6 @@ from dpsu.plans.plan import Plan
 from dpsu.randomness.coins import flip_coins
 from dpsu.randomness.keys import Key
 from dpsu.rounds import NGramRounds
-from dpsu.runtime.compiling import when_compiling
 from dpsu.runtime.memory import Memory
 
 
@@ -41,8 +40,7 @@ class OneMachine:
 
     def run(self, key: Key) -> Found:
         """Read the data, and choose items of them."""
-        with when_compiling(lambda: self._report("compiling", 0)):
-            return self._of_texts(key) if self._plan.by_length else self._of_pairs(key)
+        return self._of_texts(key) if self._plan.by_length else self._of_pairs(key)
 
     def _of_pairs(self, key: Key) -> Found:
         plan = self._plan

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dpsu.contributions import bounding
 from dpsu.contributions.grouped import Contributions
 from dpsu.contributions.ids import Ids
-from dpsu.kernels import bits
 from dpsu.kernels import rounds as kernels
+from dpsu.kernels import weights
 from dpsu.policies.passes import Progress, no_progress
 from dpsu.randomness.keys import Key
 from dpsu.rounds.account import Limits
@@ -107,9 +107,9 @@ class LocalRounds:
         user_hash = self._users.hashes(self._key.salt(f"sample by user, round {round_}"))
         item_hash = self._items.hashes(self._key.salt(f"sample by item, round {round_}"))
         return self._sum(
-            lambda first, last, weights: kernels.share_unreleased(
+            lambda first, last, sums: weights.share_unreleased(
                 held.start, held.stop, held.items, released, max_items, user_hash, item_hash,
-                shares, first, last, weights,
+                shares, first, last, sums,
             ),
         )  # fmt: skip
 
@@ -121,9 +121,9 @@ class LocalRounds:
         user_hash = self._users.hashes(self._key.salt(f"units by user, round {round_}"))
         item_hash = self._items.hashes(self._key.salt(f"units by item, round {round_}"))
         return self._sum(
-            lambda first, last, weights: bits.give_units(
+            lambda first, last, sums: weights.give_units(
                 held.start, held.stop, held.items, released, costs, budget, user_hash, item_hash,
-                first, last, weights,
+                first, last, sums,
             ),
         )  # fmt: skip
 
@@ -133,7 +133,7 @@ class LocalRounds:
         """Sums over users of their numbers of unreleased items as parts of limits, in units."""
         held, most, whole = self._held, np.array(limits, np.int64), np.array(units, np.int64)
         return self._sum(
-            lambda first, last, sums: bits.add_open(
+            lambda first, last, sums: weights.add_open(
                 held.start, held.stop, held.items, released, most, whole, first, last, sums
             ),
             len(limits),

@@ -214,10 +214,10 @@ class _Ends(_Lines):
     """The same of rows of CSV, whose cells may have line breaks in quotes."""
 
     def __init__(self, delimiter: str) -> None:
-        from dpsu.kernels import csv_rows
+        from dpsu.kernels import text_bytes
 
-        self._kernel, self._delimiter = csv_rows, ord(delimiter)
-        self._state = csv_rows.START
+        self._kernel, self._delimiter = text_bytes, ord(delimiter)
+        self._state = text_bytes.START
 
     @property
     def quoted(self) -> bool:

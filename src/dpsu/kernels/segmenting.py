@@ -9,42 +9,59 @@ many of them are too long. There are never more segments than bytes.
 
 from __future__ import annotations
 
-from typing import Any
+import cython
+from cython.cimports.dpsu.kernels.primitives import ConstByte, ConstInt64, Int32, Int64, Size
 
-import numpy as np
-from numpy.typing import NDArray
+# How the standard calls the classes of code points is below, where tables are made of the names.
+OTHER = cython.declare(cython.const[cython.int], 0)
+CR = cython.declare(cython.const[cython.int], 1)
+LF = cython.declare(cython.const[cython.int], 2)
+NEWLINE = cython.declare(cython.const[cython.int], 3)
+EXTEND = cython.declare(cython.const[cython.int], 4)
+ZWJ = cython.declare(cython.const[cython.int], 5)
+REGIONAL = cython.declare(cython.const[cython.int], 6)
+FORMAT = cython.declare(cython.const[cython.int], 7)
+KATAKANA = cython.declare(cython.const[cython.int], 8)
+HEBREW = cython.declare(cython.const[cython.int], 9)
+LETTER = cython.declare(cython.const[cython.int], 10)
+QUOTE = cython.declare(cython.const[cython.int], 11)
+DOUBLE_QUOTE = cython.declare(cython.const[cython.int], 12)
+MID_BOTH = cython.declare(cython.const[cython.int], 13)
+MID_LETTER = cython.declare(cython.const[cython.int], 14)
+MID_NUMBER = cython.declare(cython.const[cython.int], 15)
+NUMERIC = cython.declare(cython.const[cython.int], 16)
+EXTEND_BOTH = cython.declare(cython.const[cython.int], 17)
+SPACE = cython.declare(cython.const[cython.int], 18)
+# An entry of the table for words has the class in its low bits, and two marks.
+CLASS = cython.declare(cython.const[cython.int], 0x1F)
+WORDLY = cython.declare(cython.const[cython.int], 0x20)
+PICTOGRAPH = cython.declare(cython.const[cython.int], 0x40)
 
-from dpsu.runtime.jit import njit
+S_OTHER = cython.declare(cython.const[cython.int], 0)
+S_CR = cython.declare(cython.const[cython.int], 1)
+S_LF = cython.declare(cython.const[cython.int], 2)
+S_EXTEND = cython.declare(cython.const[cython.int], 3)
+S_SEP = cython.declare(cython.const[cython.int], 4)
+S_FORMAT = cython.declare(cython.const[cython.int], 5)
+S_SPACE = cython.declare(cython.const[cython.int], 6)
+S_LOWER = cython.declare(cython.const[cython.int], 7)
+S_UPPER = cython.declare(cython.const[cython.int], 8)
+S_LETTER = cython.declare(cython.const[cython.int], 9)
+S_NUMERIC = cython.declare(cython.const[cython.int], 10)
+S_ATERM = cython.declare(cython.const[cython.int], 11)
+S_CONTINUE = cython.declare(cython.const[cython.int], 12)
+S_TERM = cython.declare(cython.const[cython.int], 13)
+S_CLOSE = cython.declare(cython.const[cython.int], 14)
 
-Bytes = NDArray[np.uint8]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
-
-WORD_CLASSES = (
-    "Other", "CR", "LF", "Newline", "Extend", "ZWJ", "Regional_Indicator", "Format", "Katakana",
-    "Hebrew_Letter", "ALetter", "Single_Quote", "Double_Quote", "MidNumLet", "MidLetter", "MidNum",
-    "Numeric", "ExtendNumLet", "WSegSpace",
-)  # fmt: skip
-(
-    OTHER, CR, LF, NEWLINE, EXTEND, ZWJ, REGIONAL, FORMAT, KATAKANA, HEBREW, LETTER, QUOTE,
-    DOUBLE_QUOTE, MID_BOTH, MID_LETTER, MID_NUMBER, NUMERIC, EXTEND_BOTH, SPACE,
-) = range(len(WORD_CLASSES))  # fmt: skip
-CLASS, WORDLY, PICTOGRAPH = 0x1F, 0x20, 0x40
-
-SENTENCE_CLASSES = (
-    "Other", "CR", "LF", "Extend", "Sep", "Format", "Sp", "Lower", "Upper", "OLetter", "Numeric",
-    "ATerm", "SContinue", "STerm", "Close",
-)  # fmt: skip
-(
-    S_OTHER, S_CR, S_LF, S_EXTEND, S_SEP, S_FORMAT, S_SPACE, S_LOWER, S_UPPER, S_LETTER, S_NUMERIC,
-    S_ATERM, S_CONTINUE, S_TERM, S_CLOSE,
-) = range(len(SENTENCE_CLASSES))  # fmt: skip
-
-EMOJI_STYLE = 0xFE0F
+EMOJI_STYLE = cython.declare(cython.const[cython.int], 0xFE0F)
+CODE_POINTS = cython.declare(cython.const[cython.int], 0x110000)
 
 
-@njit(cache=True, inline="always")
-def _width(byte: Any) -> Any:
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _width(byte: Int32) -> Int32:
     """How many bytes a code point has, given its first byte."""
     if byte < 0x80:
         return 1
@@ -53,27 +70,35 @@ def _width(byte: Any) -> Any:
     return 3 if byte < 0xF0 else 4
 
 
-@njit(cache=True, inline="always")
-def _code_point(data: Bytes, at: int) -> Any:
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _code_point(data: ConstByte[::1], at: Size) -> Int32:
     """The code point that starts here; the text is known to be valid."""
-    first = np.int64(data[at])
+    first: Int32 = data[at]
     if first < 0x80:
         return first
     if first < 0xE0:
-        return ((first & 0x1F) << 6) | (np.int64(data[at + 1]) & 0x3F)
-    low = (np.int64(data[at + 1]) & 0x3F) << 6 | (np.int64(data[at + 2]) & 0x3F)
+        return ((first & 0x1F) << 6) | (data[at + 1] & 0x3F)
+    low: Int32 = (data[at + 1] & 0x3F) << 6 | (data[at + 2] & 0x3F)
     if first < 0xF0:
         return ((first & 0x0F) << 12) | low
-    return ((first & 0x07) << 18) | low << 6 | (np.int64(data[at + 3]) & 0x3F)
+    return ((first & 0x07) << 18) | low << 6 | (data[at + 3] & 0x3F)
 
 
-@njit(cache=True)
-def _ignored(kind: Any) -> Any:
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _ignored(kind: Int32) -> cython.bint:
     return kind in (EXTEND, FORMAT, ZWJ)
 
 
-@njit(cache=True)
-def _after_ignored(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _after_ignored(data: ConstByte[::1], at: Size, stop: Size, table: ConstByte[::1]) -> Int32:
     """Class of the next code point that WB4 does not ignore; OTHER at the end."""
     while at < stop:
         kind = table[_code_point(data, at)] & CLASS
@@ -83,10 +108,13 @@ def _after_ignored(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
     return OTHER
 
 
-@njit(cache=True)
-def _joined(last: Any, kind: Any) -> Any:
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _joined(last: Int32, kind: Int32) -> cython.bint:
     """Whether WB5, WB8-10, WB13, WB13a and WB13b keep two neighbors together."""
-    letter = last in (LETTER, HEBREW)
+    letter: cython.bint = last in (LETTER, HEBREW)
     if kind in (LETTER, HEBREW):
         return letter or last in (NUMERIC, EXTEND_BOTH)
     if kind == NUMERIC:
@@ -98,11 +126,15 @@ def _joined(last: Any, kind: Any) -> Any:
     return False
 
 
-@njit(cache=True)
-def _bridged(data: Bytes, at: int, stop: int, table: Bytes, last: Any, kind: Any) -> Any:
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _bridged(
+    data: ConstByte[::1], at: Size, stop: Size, table: ConstByte[::1], last: Int32, kind: Int32
+) -> cython.bint:
     """Whether the code point at `at` joins its neighbors, such as an apostrophe inside a word."""
-    letter = last in (LETTER, HEBREW)
-    between = kind in (MID_BOTH, QUOTE)
+    letter: cython.bint = last in (LETTER, HEBREW)
+    between: cython.bint = kind in (MID_BOTH, QUOTE)
     if letter and (between or kind == MID_LETTER):  # WB6, WB7
         after = _after_ignored(data, at + _width(data[at]), stop, table)
         if after in (LETTER, HEBREW):
@@ -114,20 +146,27 @@ def _bridged(data: Bytes, at: int, stop: int, table: Bytes, last: Any, kind: Any
     return False
 
 
-@njit(cache=True)
-def _word_end(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _word_end(
+    data: ConstByte[::1], at: Size, stop: Size, table: ConstByte[::1]
+) -> tuple[Size, cython.bint]:
     """End of the segment that starts at `at`, and whether it is a word."""
+    keep: cython.bint
     code = _code_point(data, at)
-    entry = table[code]
+    entry: Int32 = table[code]
     last = entry & CLASS
-    raw, pictograph = last, (entry & PICTOGRAPH) != 0
-    word = (entry & WORDLY) != 0
+    raw = last
+    pictograph: cython.bint = (entry & PICTOGRAPH) != 0
+    word: cython.bint = (entry & WORDLY) != 0
     at += _width(data[at])
     # A line break is a segment of its own (WB3a, WB3b), and so is a space: it is no word anyway.
     if last in (CR, LF, NEWLINE, SPACE):
         return at, False
-    flags = 1 if last == REGIONAL else 0
-    bridge = False
+    flags: Size = 1 if last == REGIONAL else 0
+    bridge: cython.bint = False
     while at < stop:
         code = _code_point(data, at)
         entry = table[code]
@@ -159,78 +198,111 @@ def _word_end(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
     return at, word
 
 
-@njit(cache=True, nogil=True)
+@cython.cfunc
+@cython.inline
+def _check(
+    data: ConstByte[::1],
+    offsets: ConstInt64[::1],
+    table: ConstByte[::1],
+    begins: Int64[::1],
+    lengths: Int32[::1],
+    row_stops: Int64[::1],
+) -> cython.void:
+    """Refuse arrays that are too short for the texts, or for all segments that there can be."""
+    if len(table) < CODE_POINTS:
+        raise ValueError("some code points are not in the table")
+    rows = len(row_stops)
+    if len(offsets) != rows + 1 or offsets[0] < 0 or offsets[rows] > len(data):
+        raise ValueError("texts are not within the buffer")
+    room = offsets[rows] - offsets[0]
+    if len(begins) < room or len(lengths) < room:
+        raise ValueError("there is too little room for segments")
+
+
 def words(
-    data: Bytes,
-    offsets: Int64,
-    table: Bytes,
-    longest: int,
-    begins: Int64,
-    lengths: Int32,
-    row_stops: Int64,
-) -> Any:
+    data: ConstByte[::1],
+    offsets: ConstInt64[::1],
+    table: ConstByte[::1],
+    longest: Size,
+    begins: Int64[::1],
+    lengths: Int32[::1],
+    row_stops: Int64[::1],
+) -> object:
     """Segments that have a letter, a number or an emoji in them."""
-    n, too_long = 0, 0
-    for row in range(len(offsets) - 1):
-        at, stop = offsets[row], offsets[row + 1]
-        while at < stop:
-            # Most bytes between words are such; in ASCII, no rule joins them to what follows.
-            if (
-                data[at] < 0x80
-                and table[data[at]] & CLASS in (OTHER, SPACE, MID_NUMBER)
-                and (at + 1 == stop or data[at + 1] < 0x80)
-            ):
-                at += 1
-                continue
-            end, word = _word_end(data, at, stop, table)
-            if word:
-                begins[n] = at
-                lengths[n] = end - at if end - at <= longest else -1
-                too_long += end - at > longest
-                n += 1
-            at = end
-        row_stops[row] = n
+    _check(data, offsets, table, begins, lengths, row_stops)
+    n: Size = 0
+    too_long: Size = 0
+    at: Size
+    stop: Size
+    with cython.nogil:
+        for row in range(len(offsets) - 1):
+            at, stop = offsets[row], offsets[row + 1]
+            while at < stop:
+                # Most bytes between words are such; in ASCII, no rule joins them to what follows.
+                if (
+                    data[at] < 0x80
+                    and table[data[at]] & CLASS in (OTHER, SPACE, MID_NUMBER)
+                    and (at + 1 == stop or data[at + 1] < 0x80)
+                ):
+                    at += 1
+                    continue
+                end, word = _word_end(data, at, stop, table)
+                if word:
+                    begins[n] = at
+                    lengths[n] = end - at if end - at <= longest else -1
+                    too_long += end - at > longest
+                    n += 1
+                at = end
+            row_stops[row] = n
     return n, too_long
 
 
-@njit(cache=True, nogil=True)
 def lines(
-    data: Bytes,
-    offsets: Int64,
-    table: Bytes,
-    longest: int,
-    begins: Int64,
-    lengths: Int32,
-    row_stops: Int64,
-) -> Any:
+    data: ConstByte[::1],
+    offsets: ConstInt64[::1],
+    table: ConstByte[::1],
+    longest: Size,
+    begins: Int64[::1],
+    lengths: Int32[::1],
+    row_stops: Int64[::1],
+) -> object:
     """Lines, without the white space around them."""
-    n, too_long = 0, 0
-    for row in range(len(offsets) - 1):
-        at, stop = offsets[row], offsets[row + 1]
-        while at < stop:
-            end = at
-            while end < stop:
-                if table[_code_point(data, end)] in (S_CR, S_LF, S_SEP):
-                    break
-                end += _width(data[end])
-            n, too_long = _strip(data, at, end, table, longest, begins, lengths, n, too_long)
-            at = end + _width(data[end]) if end < stop else stop
-        row_stops[row] = n
+    _check(data, offsets, table, begins, lengths, row_stops)
+    n: Size = 0
+    too_long: Size = 0
+    at: Size
+    end: Size
+    stop: Size
+    with cython.nogil:
+        for row in range(len(offsets) - 1):
+            at, stop = offsets[row], offsets[row + 1]
+            while at < stop:
+                end = at
+                while end < stop:
+                    if table[_code_point(data, end)] in (S_CR, S_LF, S_SEP):
+                        break
+                    end += _width(data[end])
+                n, too_long = _strip(data, at, end, table, longest, begins, lengths, n, too_long)
+                at = end + _width(data[end]) if end < stop else stop
+            row_stops[row] = n
     return n, too_long
 
 
-@njit(cache=True)
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def _strip(
-    data: Bytes,
-    at: int,
-    end: int,
-    table: Bytes,
-    longest: int,
-    begins: Int64,
-    lengths: Int32,
-    n: int,
-    too_long: int,
-) -> Any:
+    data: ConstByte[::1],
+    at: Size,
+    end: Size,
+    table: ConstByte[::1],
+    longest: Size,
+    begins: Int64[::1],
+    lengths: Int32[::1],
+    n: Size,
+    too_long: Size,
+) -> tuple[Size, Size]:
     """Add a segment without the white space around it, unless nothing is left."""
     first, last, k = end, at, at
     while k < end:
@@ -247,14 +319,18 @@ def _strip(
     return n, too_long
 
 
-@njit(cache=True)
-def _sentence_end(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _sentence_end(data: ConstByte[::1], at: Size, stop: Size, table: ConstByte[::1]) -> Size:
     """End of the sentence that starts at `at`."""
     # What was last read of a possible end: 0 nothing, 1 terminator, 2 closing marks, 3 spaces.
-    stage, terminator = 0, S_OTHER
-    before, last = S_OTHER, S_OTHER
+    stage: Int32 = 0
+    terminator: Int32 = S_OTHER
+    before: Int32 = S_OTHER
+    last: Int32 = S_OTHER
     while at < stop:
-        kind = table[_code_point(data, at)]
+        kind: Int32 = table[_code_point(data, at)]
         width = _width(data[at])
         if kind in (S_CR, S_LF, S_SEP):  # SB3, SB4
             if kind == S_CR and at + 1 < stop and data[at + 1] == 0x0A:
@@ -264,8 +340,8 @@ def _sentence_end(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
             at += width
             continue
         if stage > 0:
-            point = terminator == S_ATERM
-            inside = point and stage == 1 and (
+            point: cython.bint = terminator == S_ATERM
+            inside: cython.bint = point and stage == 1 and (
                 kind == S_NUMERIC or (kind == S_UPPER and before in (S_UPPER, S_LOWER))
             )  # fmt: skip
             if kind in (S_ATERM, S_TERM):  # SB8a
@@ -287,11 +363,13 @@ def _sentence_end(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
     return at
 
 
-@njit(cache=True)
-def _continues(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _continues(data: ConstByte[::1], at: Size, stop: Size, table: ConstByte[::1]) -> cython.bint:
     """SB8: whether a small letter comes before any other letter, line break or terminator."""
     while at < stop:
-        kind = table[_code_point(data, at)]
+        kind: Int32 = table[_code_point(data, at)]
         if kind == S_LOWER:
             return True
         if kind in (S_LETTER, S_UPPER, S_SEP, S_CR, S_LF, S_TERM, S_ATERM):
@@ -300,23 +378,48 @@ def _continues(data: Bytes, at: int, stop: int, table: Bytes) -> Any:
     return False
 
 
-@njit(cache=True, nogil=True)
 def sentences(
-    data: Bytes,
-    offsets: Int64,
-    table: Bytes,
-    longest: int,
-    begins: Int64,
-    lengths: Int32,
-    row_stops: Int64,
-) -> Any:
+    data: ConstByte[::1],
+    offsets: ConstInt64[::1],
+    table: ConstByte[::1],
+    longest: Size,
+    begins: Int64[::1],
+    lengths: Int32[::1],
+    row_stops: Int64[::1],
+) -> object:
     """Sentences, without the white space around them."""
-    n, too_long = 0, 0
-    for row in range(len(offsets) - 1):
-        at, stop = offsets[row], offsets[row + 1]
-        while at < stop:
-            end = _sentence_end(data, at, stop, table)
-            n, too_long = _strip(data, at, end, table, longest, begins, lengths, n, too_long)
-            at = end
-        row_stops[row] = n
+    _check(data, offsets, table, begins, lengths, row_stops)
+    n: Size = 0
+    too_long: Size = 0
+    at: Size
+    stop: Size
+    with cython.nogil:
+        for row in range(len(offsets) - 1):
+            at, stop = offsets[row], offsets[row + 1]
+            while at < stop:
+                end = _sentence_end(data, at, stop, table)
+                n, too_long = _strip(data, at, end, table, longest, begins, lengths, n, too_long)
+                at = end
+            row_stops[row] = n
     return n, too_long
+
+
+_WORD_CLASSES = {
+    "Other": OTHER, "CR": CR, "LF": LF, "Newline": NEWLINE, "Extend": EXTEND, "ZWJ": ZWJ,
+    "Regional_Indicator": REGIONAL, "Format": FORMAT, "Katakana": KATAKANA,
+    "Hebrew_Letter": HEBREW, "ALetter": LETTER, "Single_Quote": QUOTE,
+    "Double_Quote": DOUBLE_QUOTE, "MidNumLet": MID_BOTH, "MidLetter": MID_LETTER,
+    "MidNum": MID_NUMBER, "Numeric": NUMERIC, "ExtendNumLet": EXTEND_BOTH, "WSegSpace": SPACE,
+}  # fmt: skip
+_SENTENCE_CLASSES = {
+    "Other": S_OTHER, "CR": S_CR, "LF": S_LF, "Extend": S_EXTEND, "Sep": S_SEP,
+    "Format": S_FORMAT, "Sp": S_SPACE, "Lower": S_LOWER, "Upper": S_UPPER, "OLetter": S_LETTER,
+    "Numeric": S_NUMERIC, "ATerm": S_ATERM, "SContinue": S_CONTINUE, "STerm": S_TERM,
+    "Close": S_CLOSE,
+}  # fmt: skip
+WORD_CLASSES, SENTENCE_CLASSES = tuple(_WORD_CLASSES), tuple(_SENTENCE_CLASSES)
+# The place of a name is its number.
+assert [*_WORD_CLASSES.values()] == [*range(len(WORD_CLASSES))]
+assert [*_SENTENCE_CLASSES.values()] == [*range(len(SENTENCE_CLASSES))]
+# Constants of C are invisible to callers.
+globals().update(WORDLY=WORDLY, PICTOGRAPH=PICTOGRAPH)

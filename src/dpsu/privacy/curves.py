@@ -5,8 +5,8 @@ released with probability ``pi(w) = P[w + noise > threshold]``, and ``pi(0) = 0`
 that function, three times:
 
 - ``probability``: in doubles, for people and plans;
-- ``formula`` and ``parameters``: the same plain function, which `coins.py` compiles in a loop over
-  arrays; its relative error is below ``FORMULA_ERROR``;
+- ``formula`` and ``parameters``: the same compiled function, which `kernels/chances.py` runs over
+  arrays as well; its relative error is below ``FORMULA_ERROR``;
 - ``exact``: to as many bits as a coin asks for. This one defines the mechanism.
 
 The numbers inside a curve are doubles and stand for themselves: the curve of a plan is exactly
@@ -20,11 +20,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from dpsu.kernels.chances import (
+    gaussian_formula,
+    laplace_formula,
+    optimal_formula,
+    truncated_laplace_formula,
+)
 
 # Proved in docs/proofs/coins.md: arguments carry at most 16 units in the last place, and no tail
 # that a 64-bit word can tell from zero multiplies that by more than 2^11.
@@ -33,85 +36,6 @@ GUARD_BITS = 64
 # A probability that is 1 and not merely close to it: without the distinction a coin whose first
 # bits are all ones would ask for more bits forever.
 CERTAIN = None
-
-
-# The four formulas. They use nothing but `math`, so that they compile as they stand.
-
-
-def laplace_formula(weight: float, scale: float, threshold: float) -> float:
-    """P[weight + Lap(scale) > threshold]."""
-    if weight <= 0.0:
-        return 0.0
-    if weight <= threshold:
-        return 0.5 * math.exp((weight - threshold) / scale)
-    return 1.0 - 0.5 * math.exp((threshold - weight) / scale)
-
-
-def gaussian_formula(weight: float, scale: float, threshold: float) -> float:
-    """P[weight + N(0, scale^2) > threshold]."""
-    if weight <= 0.0:
-        return 0.0
-    return 0.5 * math.erfc((threshold - weight) / (scale * math.sqrt(2.0)))
-
-
-def truncated_laplace_formula(
-    weight: float, epsilon: float, delta: float, sensitivity: float
-) -> float:
-    """P[w + Z > A] for Laplace noise cut off at +-A, with w = weight / sensitivity."""
-    if weight <= 0.0:
-        return 0.0
-    w = weight / sensitivity
-    a = math.log1p(math.expm1(epsilon) / (2.0 * delta)) / epsilon
-    if w <= a:
-        return delta * math.expm1(epsilon * w) / math.expm1(epsilon)
-    if w >= 2.0 * a:
-        return 1.0
-    edge = math.exp(-epsilon * a)
-    return 1.0 - (math.exp(-epsilon * (w - a)) - edge) / (2.0 * (1.0 - edge))
-
-
-def optimal_formula(weight: float, epsilon: float, delta: float, switch: float) -> float:
-    """Optimal probability for `weight` users; the recursion's first branch ends at `switch`."""
-    if weight <= 0.0:
-        return 0.0
-    growth = math.expm1(epsilon)
-    if weight <= switch:
-        return min(1.0, delta * math.expm1(epsilon * weight) / growth)
-    hidden = 1.0 - delta * math.expm1(epsilon * switch) / growth
-    beyond = delta / growth
-    return min(1.0, 1.0 + beyond - (hidden + beyond) * math.exp(-epsilon * (weight - switch)))
-
-
-FORMULAS = (
-    laplace_formula,
-    gaussian_formula,
-    truncated_laplace_formula,
-    optimal_formula,
-)
-
-
-def evaluate(
-    place: int,
-    weights: NDArray[np.float64],
-    first: float,
-    second: float,
-    third: float,
-    found: NDArray[np.float64],
-) -> None:
-    """Write ``FORMULAS[place]`` of every weight to `found`; those of two parameters skip `third`.
-
-    This loop stands beside the formulas, and not in `kernels`, because what is compiled of it is
-    thrown away whenever this file changes, and must be when a formula does.
-    """
-    for k in range(len(weights)):
-        if place == 0:
-            found[k] = laplace_formula(weights[k], first, second)
-        elif place == 1:
-            found[k] = gaussian_formula(weights[k], first, second)
-        elif place == 2:
-            found[k] = truncated_laplace_formula(weights[k], first, second, third)
-        else:
-            found[k] = optimal_formula(weights[k], first, second, third)
 
 
 class ReleaseCurve(ABC):

@@ -9,19 +9,15 @@ outside. U depends on the key and the item alone.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache
-from types import FunctionType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsu.contributions.ids import Ids
+from dpsu.kernels import chances
 from dpsu.kernels.hashing import digests
-from dpsu.privacy import curves
 from dpsu.privacy.curves import FORMULA_ERROR, ReleaseCurve
 from dpsu.randomness.keys import Key, prefix
-from dpsu.runtime.jit import njit
 
 PURPOSE = "coin"
 TABLE_PURPOSE = "coin of a table"
@@ -118,18 +114,6 @@ def _word_bounds(
     return low.astype(np.uint64), last_word
 
 
-@cache
-def _compiled() -> Any:
-    """The loop over weights, compiled together with the formulas that it calls.
-
-    The compiler wants what a function calls compiled as well, so that it finds the compiled
-    formulas here under the names of the plain ones.
-    """
-    formulas = {formula.__name__: njit(formula) for formula in curves.FORMULAS}
-    loop = FunctionType(curves.evaluate.__code__, vars(curves) | formulas)
-    return njit(cache=True, nogil=True)(loop)
-
-
 def probabilities(
     curve: ReleaseCurve, weights: NDArray[np.int64], fraction_bits: int
 ) -> NDArray[np.float64]:
@@ -137,6 +121,6 @@ def probabilities(
     found = np.empty(len(weights))
     first, second, third = (*curve.parameters, 0.0)[:3]
     weights_in_ones = np.ldexp(weights.astype(np.float64), -fraction_bits)
-    place = curves.FORMULAS.index(curve.formula)
-    _compiled()(place, weights_in_ones, first, second, third, found)
+    place = chances.FORMULAS.index(curve.formula)
+    chances.evaluate(place, weights_in_ones, first, second, third, found)
     return found

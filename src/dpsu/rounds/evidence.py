@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsu.kernels import rounds as kernels
+from dpsu.kernels import steering as kernels
 from dpsu.runtime.threads import in_ranges
 
 if TYPE_CHECKING:

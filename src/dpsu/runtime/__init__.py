@@ -1,1 +1,1 @@
-"""The machine: memory, threads, compiling, writing files, and libraries that may be missing."""
+"""The machine: memory, threads, writing files, and libraries that may be missing."""

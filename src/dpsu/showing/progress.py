@@ -23,7 +23,6 @@ Steps = Callable[[int, int], None]
 # What happens, without any number of the data; people choose where it goes.
 LOG = logging.getLogger("dpsu")
 LOG.addHandler(logging.NullHandler())
-COMPILING = "compiling for this machine, once for each mechanism; it takes up to a minute"
 SECONDS_BETWEEN_UPDATES = 0.2
 # What writing to a stream that is gone raises; rich makes an exit of a broken pipe.
 _GONE = (OSError, ValueError, SystemExit)
@@ -80,21 +79,14 @@ def stages_on(bar: Bar) -> Stages:
         if number:
             rate = f", {number / seconds:,.0f}/s" if seconds > 0 else ""
             told = f"{number:,} {'rows' if stage == 'reading' else 'users'}{rate}"
-        bar.show(COMPILING if stage == "compiling" else stage, told)
+        bar.show(stage, told)
 
     return show
 
 
 def steps_on(bar: Bar, name: str) -> Steps:
-    """Show steps on a bar; no steps at all mean that kernels are being compiled."""
-
-    def show(step: int, of: int) -> None:
-        if of:
-            bar.show(name, f"{step:,} of {of:,}", step, of)
-        else:
-            bar.show(COMPILING)
-
-    return show
+    """Show steps on a bar."""
+    return lambda step, of: bar.show(name, f"{step:,} of {of:,}", step, of)
 
 
 def ticking(tell: Steps, of: int) -> Callable[[], None]:

@@ -15,10 +15,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsu.contributions.pairs import Columns, Rows
+from dpsu.errors import DataError
 from dpsu.kernels import grams as kernels
 from dpsu.text.pieces import Piece, Tokens, pieces
 from dpsu.text.spec import Split, TextSpec
 from dpsu.text.tokenizing import Segments
+
+# Codes have 32 bits. A piece of several texts has a few megabytes, so that this is for one text.
+MOST_GRAMS = 2**31 - 1
 
 
 def items_of_texts(
@@ -75,6 +79,7 @@ def items_of_rows(segments: Segments, source: TextSpec, *, with_repeats: bool) -
 def grams_of(segments: Segments, shortest: int, longest: int) -> Grams:
     """Codes of all n-grams of these lengths, and the texts that they stand for."""
     n = len(segments.begins)
+    _refuse_beyond_codes(n)
     salt = np.uint64(int.from_bytes(os.urandom(8), "big"))
     codes, first = np.empty(n, np.int32), np.empty(n, np.int64)
     n_tokens = kernels.intern_segments(
@@ -84,6 +89,7 @@ def grams_of(segments: Segments, shortest: int, longest: int) -> Grams:
     texts: list[pa.Array] = []
     n_known = 0
     for length in range(shortest, longest + 1):
+        _refuse_beyond_codes(n_known + n)
         if length == 1:
             lines[0], n_grams = codes, n_tokens
         else:
@@ -93,6 +99,11 @@ def grams_of(segments: Segments, shortest: int, longest: int) -> Grams:
         texts.append(_spelled(segments, first[:n_grams], length))
         n_known += n_grams
     return Grams(lines, pa.concat_arrays(texts))
+
+
+def _refuse_beyond_codes(grams: int) -> None:
+    if grams > MOST_GRAMS:
+        raise DataError(f"a text has more than {MOST_GRAMS:,} n-grams; leave it out")
 
 
 def _spelled(segments: Segments, first: NDArray[np.int64], length: int) -> pa.Array:

@@ -194,7 +194,7 @@ def compare(
         How many keys to average over; by default 3 to 8, more for small data.
     progress : bool or callable, optional
         True shows a progress bar, in a terminal or a notebook. A function is called with the number
-        of steps done and of all steps, which is 0 as long as kernels are being compiled.
+        of steps done and of all steps.
 
     Returns
     -------
@@ -220,7 +220,6 @@ def compare(
     NOT PRIVATE: for the curator only; do not publish. ...
     """
     from dpsu.inputs.reading import Source
-    from dpsu.runtime.compiling import when_compiling
     from dpsu.yields.expected import (
         expect,
         held_by,
@@ -235,7 +234,7 @@ def compare(
     plans = _plans(privacy, mechanisms, source)
     if runs is not None:
         runs = whole_number("runs", runs, 1, MOST_RUNS)
-    with steps(progress, "comparing") as tell, when_compiling(lambda: tell(0, 0)):
+    with steps(progress, "comparing") as tell:
         pairs = pairs_to_try(source)
         holders = holders_of(pairs)
         keys = runs or usual_runs(len(pairs), FEWEST_RUNS)

@@ -68,7 +68,7 @@ def forecast(
         given.
     progress : bool or callable, optional
         True shows a progress bar, in a terminal or a notebook. A function is called with the number
-        of steps done and of all steps, which is 0 as long as kernels are being compiled.
+        of steps done and of all steps.
 
     Returns
     -------
@@ -99,8 +99,6 @@ def forecast(
     >>> print(poor.findings[0].text)  # doctest: +ELLIPSIS
     at epsilon=0.1, delta=1e-09 an item needs about ... users; you expect users=50: nothing ...
     """
-    from dpsu.runtime.compiling import when_compiling
-
     if not isinstance(plan, Plan) or plan.selected is not None:
         raise ParameterError("a forecast needs a plan that dpsu.plan returned")
     asked = _without_public_data(plan)
@@ -112,7 +110,7 @@ def forecast(
     listed: Sequence[str | Mechanism] = tried_mechanisms() if mechanisms is None else mechanisms
     made = [as_mechanism(each, size) for each in listed]
     others = [asked.mechanism, *(each for each in made if each.name != asked.name)]
-    with steps(progress, "forecasting") as tell, when_compiling(lambda: tell(0, 0)):
+    with steps(progress, "forecasting") as tell:
         population = find_users(users, items_per_user, spread, zipf, vocabulary, profile, plan)
         shape, results, runs = Trial(asked, others, population).run(tell)
     found = findings(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dpsu.runtime.jit import njit
+from dpsu.kernels.synthetic import draw_rows, uniforms
 
 REDDIT_USERS = 223_388
 
@@ -48,85 +48,17 @@ _GOLDEN_SECTION = (math.sqrt(5.0) - 1.0) / 2.0
 # expected scan after the lookup below two steps.
 _GUIDE_SLOTS = 1 << 18
 
-# About 1.4 draws per distinct item are needed; the cap only guarantees termination.
-_MAX_DRAWS_PER_ITEM = 64
-
-# Numba turns uint64 mixed with a signed integer into float64, so every operand is unsigned.
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_SHIFT_11, _SHIFT_27, _SHIFT_30, _SHIFT_31 = (np.uint64(bits) for bits in (11, 27, 30, 31))
-
 _Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
 _SmallIntegers = npt.NDArray[np.int32]
 
 
-@njit(cache=True)
-def _uniform(key: np.uint64, position: int) -> float:
-    """Return the splitmix64 output at `position` of the stream `key`, scaled to [0, 1)."""
-    mixed = key + np.uint64(position) * _GOLDEN
-    mixed = (mixed ^ (mixed >> _SHIFT_30)) * _MIX_1
-    mixed = (mixed ^ (mixed >> _SHIFT_27)) * _MIX_2
-    mixed ^= mixed >> _SHIFT_31
-    return float(mixed >> _SHIFT_11) * 2.0**-53
-
-
-@njit(cache=True)
-def _uniforms(key: np.uint64, length: int) -> _Floats:
-    """Return the outputs at positions 1 to `length` of the stream `key`."""
-    drawn = np.empty(length, np.float64)
-    for index in range(length):
-        drawn[index] = _uniform(key, index + 1)
-    return drawn
-
-
-@njit(cache=True)
-def _draw_rows(
-    sizes: _Integers, cumulative: _Floats, guide: _SmallIntegers, key: np.uint64, position: int
-) -> tuple[_Integers, _SmallIntegers, _SmallIntegers]:
-    """Draw items with replacement for each user until it holds its number of distinct items.
-
-    Returns the user, the zero-based item rank and the repeats of each row. `position` is the
-    last position of the stream `key` already used.
-    """
-    row_limit = sizes.sum()
-    users = np.empty(row_limit, np.int64)
-    ranks = np.empty(row_limit, np.int32)
-    counts = np.empty(row_limit, np.int32)
-    # A row before the first row of the current user belongs to an earlier user, so this one
-    # array serves as the seen-stamp of an item and as the place of its count.
-    latest_row = np.full(len(cumulative), -1, np.int64)
-    filled = 0
-    for user in range(len(sizes)):
-        first_row = filled
-        full_at = filled + sizes[user]
-        for _ in range(sizes[user] * _MAX_DRAWS_PER_ITEM):
-            position += 1
-            point = _uniform(key, position)
-            rank = guide[int(point * _GUIDE_SLOTS)]
-            while cumulative[rank] <= point:
-                rank += 1
-            row = latest_row[rank]
-            if row >= first_row:
-                counts[row] += 1
-                continue
-            latest_row[rank] = filled
-            users[filled] = user
-            ranks[filled] = rank
-            counts[filled] = 1
-            filled += 1
-            if filled == full_at:
-                break
-    return users[:filled], ranks[:filled], counts[:filled]
-
-
-def _user_sizes(uniforms: _Floats) -> _Integers:
+def _user_sizes(drawn: _Floats) -> _Integers:
     """Return the number of distinct items each user should hold."""
-    users = len(uniforms)
+    users = len(drawn)
     # Evenly spaced quantiles in random order, not independent ones: the 2.78 % of users with a
     # single item and the few largest users would otherwise vary too much from seed to seed.
-    quantiles = (np.argsort(uniforms, kind="stable") + 0.5) / max(users, 1)
+    quantiles = (np.argsort(drawn, kind="stable") + 0.5) / max(users, 1)
     shares, knots = np.array(_SIZE_KNOTS, dtype=np.float64).T
     # Rounding up, because the share at T counts every user with at most T items.
     sizes: _Floats = np.ceil(np.exp(np.interp(quantiles, shares, np.log(knots))))
@@ -154,7 +86,7 @@ def _drawn(
     cumulative /= cumulative[-1]
     slot_starts = np.arange(_GUIDE_SLOTS) / _GUIDE_SLOTS
     guide = np.searchsorted(cumulative, slot_starts, side="right").astype(np.int32)
-    user, ranks, counts = _draw_rows(sizes, cumulative, guide, key, len(sizes))
+    user, ranks, counts = draw_rows(sizes, cumulative, guide, key, len(sizes))
     return pa.table({"user": pa.array(user), "item": items(ranks), "count": pa.array(counts)})
 
 
@@ -214,7 +146,7 @@ def reddit_like(
     if users < 0:
         raise ValueError(f"users must not be negative, got {users}")
     key = np.uint64(seed % 2**64)
-    return _drawn(_user_sizes(_uniforms(key, users)), _weights(segments), key, _item_column)
+    return _drawn(_user_sizes(uniforms(key, users)), _weights(segments), key, _item_column)
 
 
 def zipf_like(
@@ -262,20 +194,20 @@ def zipf_like(
     (['user', 'item', 'count'], 5)
     """
     key = np.uint64(seed % 2**64)
-    sizes = np.minimum(_log_normal_sizes(_uniforms(key, users), items_per_user, spread), vocabulary)
+    sizes = np.minimum(_log_normal_sizes(uniforms(key, users), items_per_user, spread), vocabulary)
     weights = np.arange(1, vocabulary + 1, dtype=np.float64) ** -zipf
     return _drawn(sizes, weights, key, lambda ranks: pa.array(ranks.astype(np.int64) + 1))
 
 
-def _log_normal_sizes(uniforms: _Floats, mean: float, spread: float) -> _Integers:
+def _log_normal_sizes(drawn: _Floats, mean: float, spread: float) -> _Integers:
     """Sizes of at least 1 with this mean, as quantiles in random order: see `_user_sizes`."""
     from statistics import NormalDist
 
-    users = len(uniforms)
+    users = len(drawn)
     # A normal quantile for every user would take longer than all the rest.
     places = np.linspace(0.0005, 0.9995, 1000)
     normal = np.array([NormalDist().inv_cdf(place) for place in places])
-    quantiles = (np.argsort(uniforms, kind="stable") + 0.5) / max(users, 1)
+    quantiles = (np.argsort(drawn, kind="stable") + 0.5) / max(users, 1)
     # The mean of a log-normal law is exp(sigma^2 / 2) times its median.
     sigma = math.sqrt(2.0 * math.log(spread))
     relative = np.exp(sigma * np.interp(quantiles, places, normal))
@@ -283,8 +215,8 @@ def _log_normal_sizes(uniforms: _Floats, mean: float, spread: float) -> _Integer
     rounding = np.arange(users) * _GOLDEN_SECTION % 1.0
 
     def sizes(scale: float) -> _Floats:
-        drawn: _Floats = np.maximum(1.0, np.floor(scale * relative + rounding))
-        return drawn
+        rounded: _Floats = np.maximum(1.0, np.floor(scale * relative + rounding))
+        return rounded
 
     low, high = 0.0, mean
     for _ in range(40):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -45,8 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         except SystemExit as stop:
             code = int(stop.code or 0)
         out, err = capfd.readouterr()
-        # Whether kernels were compiled before depends on which tests ran before.
-        return code, out, re.sub(r"^compiling .*\n", "", err)
+        return code, out, err
 
     return call
 
@@ -135,26 +132,11 @@ def test_counts_and_choices_from_the_shell(run: Run, data: Path) -> None:
         assert words in err, typed
 
 
-@pytest.mark.thorough
-def test_the_first_run_says_that_it_compiles(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dpsu", "release", str(data), *COLUMNS, *PRIVACY]
-    said = []
-    for _ in range(2):
-        done = subprocess.run(
-            command, capture_output=True, check=True, text=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-        )  # fmt: skip
-        said.append(done.stderr)
-    assert said[0].count("compiling for this machine, once") == 1
-    assert "compiling" not in said[1]
-
-
 HEAVY = {
     "IPython",
     "duckdb",
     "mpmath",
     "narwhals",
-    "numba",
     "numpy",
     "pandas",
     "polars",

@@ -125,7 +125,7 @@ def limited(size: int = 100_000) -> Any:
 
 def test_a_full_disk_is_told_and_leaves_what_was_there(case: Case) -> None:
     """A limit on the size of files stands for the full disk."""
-    case.run("--quiet")  # compile, and make the ledger, without limits
+    case.run("--quiet")  # make the ledger, without limits
     report = case.out / "report.txt"
     for unbuffered in ("1", ""):
         with (case.out / "items").open("wb") as file:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsu.kernels import rounds as kernels
+from dpsu.kernels.steering import BLOCK, steer
 from dpsu.rounds.evidence import Tables, steering_tables
 from dpsu.rounds.sieve import SieveRounds, design_sieve
-from dpsu.runtime.jit import njit
 from tests.support.cases import every
+from tests.unit.kernels.test_logarithms import falling_exponential, logarithm
 
 Floats = NDArray[np.float64]
 
@@ -78,10 +78,9 @@ def steered(
     tables: Tables,
     first: int = 0,
     last: int | None = None,
-    kernel: Any = kernels.steer,
 ) -> Floats:
     attention = np.full(len(past.signal), -1.0)
-    kernel(
+    steer(
         *past, *constants, *tables, first, len(attention) if last is None else last, attention
     )  # fmt: skip
     return attention
@@ -152,14 +151,14 @@ def test_attention_that_vanishes_is_not_that_of_released_items() -> None:
 def test_attention_has_the_same_bits_in_every_range_and_order() -> None:
     sieve = sieve_of(20)
     constants, tables = constants_of(sieve, 0.3, True), steering_tables(sieve)
-    n = 2 * kernels.BLOCK + 77
+    n = 2 * BLOCK + 77
     past = made_up(n, sieve.last_boundary)
     whole = steered(past, constants, tables)
     rng = np.random.default_rng(5)
     order = rng.permutation(n)
     assert steered(past.take(order), constants, tables).tolist() == whole[order].tolist()
-    for first in (*range(20), kernels.BLOCK - 1, kernels.BLOCK, n - 3, n):
-        for last in {first, min(first + 1, n), min(first + kernels.BLOCK + 5, n), n}:
+    for first in (*range(20), BLOCK - 1, BLOCK, n - 3, n):
+        for last in {first, min(first + 1, n), min(first + BLOCK + 5, n), n}:
             found = steered(past, constants, tables, first, last)
             assert found[first:last].tolist() == whole[first:last].tolist()
             # Another range writes the others, at the same time.
@@ -170,22 +169,48 @@ def test_attention_has_the_same_bits_in_every_range_and_order() -> None:
         assert alone.tolist() == whole[i : i + 1].tolist()
 
 
-def test_attention_has_the_same_bits_in_python_and_in_blocks_of_any_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def read_table(table: Floats, row: int, column: int, part: float) -> float:
+    here, there = float(table[row, column]), float(table[row, column + 1])
+    return here + part * (there - here)
+
+
+def operation_by_operation(past: Past, c: Constants, tables: Tables, i: int) -> float:
+    """The kernel once more, in Python, which rounds every operation on its own."""
+    levels, lowest, step, means, deviations = tables
+    width = means.shape[1]
+    per_level = 1.0 / (float(levels[1]) - float(levels[0]))
+    error = -0.5 * logarithm(float(past.precision[i]))
+    place = min(len(levels) - 1.000001, max(0.0, (error - float(levels[0])) * per_level))
+    row, estimate = int(place), float(past.signal[i]) / float(past.precision[i])
+    means_read, deviations_read = [], []
+    for q in (row, row + 1):
+        at = (estimate - float(lowest[q])) * (1.0 / float(step[q]))
+        at = min(width - 1.0, max(0.0, at))
+        column = min(width - 2, int(at))
+        means_read.append(read_table(means, q, column, at - column))
+        deviations_read.append(read_table(deviations, q, column, at - column))
+    mean, deviation = (
+        low + (place - row) * (high - low) for low, high in (means_read, deviations_read)
+    )
+    reach = c.gain * c.remaining
+    missing, expected = c.last_boundary - float(past.total[i]), reach * mean
+    d, spread, short = missing - expected, reach * deviation, c.doubt * expected
+    kappa = c.open_below if d <= 0.0 else c.open_above
+    v = c.sigma * c.sigma * c.remaining + c.extra * c.extra
+    v = v + spread * spread + (short * short if d <= 0.0 else 0.0)
+    found = falling_exponential(kappa * d * d / (2.0 * v))
+    needed = min(1.0, (missing + c.margin) / expected) if mean >= c.common else 0.0
+    return 0.0 if past.released[i] else max(1e-300, found, needed)
+
+
+@every("late", [False, True])
+def test_attention_is_rounded_operation_by_operation(late: bool) -> None:
+    """A compiler that rounds a product and a sum together, or reorders a sum, is noticed."""
     sieve = sieve_of(20)
-    constants, tables = constants_of(sieve, 0.3, True), steering_tables(sieve)
-    past = made_up(700, sieve.last_boundary)
-    whole = steered(past, constants, tables)
-    source = cast(Any, kernels.steer).py_func
-    for size in (1, 7):
-        monkeypatch.setattr(kernels, "BLOCK", size)
-        compiled = njit(error_model="numpy")(source)
-        assert steered(past, constants, tables, kernel=compiled).tolist() == whole.tolist()
-    # Where every operation is rounded on its own.
-    plain = cast(Any, kernels._expect_rates).py_func
-    monkeypatch.setattr(kernels, "_expect_rates", plain)
-    assert steered(past, constants, tables, kernel=source).tolist() == whole.tolist()
+    constants, tables = constants_of(sieve, 0.3, late), steering_tables(sieve)
+    past = made_up(2000, sieve.last_boundary)
+    plain = [operation_by_operation(past, constants, tables, i) for i in range(2000)]
+    assert steered(past, constants, tables).tolist() == plain
 
 
 def test_no_past_leads_out_of_the_tables() -> None:

@@ -18,7 +18,7 @@ from dpsu.contributions.pairs import Rows
 from dpsu.inputs.iterables import from_iterable
 from dpsu.inputs.keyed import Keyed
 from dpsu.inputs.public import read_prior
-from dpsu.kernels.ordering import order_by_hash
+from dpsu.kernels.grouping import order_by_hash
 from dpsu.randomness.keys import Key
 from tests.support import flat
 from tests.support.cases import every

@@ -26,6 +26,7 @@ from dpsu.inputs import files
 from dpsu.inputs.columns import DEFAULT_USER
 from dpsu.inputs.reading import Source
 from dpsu.randomness.keys import Key
+from dpsu.text import grams as grams_module
 from dpsu.text import pieces as pieces_module
 from dpsu.text.spec import LONGEST_ITEM, parse_lengths
 from dpsu.text.tokenizing import tokenize_by
@@ -283,6 +284,20 @@ def test_ngrams_and_counts_are_those_of_plain_python(monkeypatch: pytest.MonkeyP
         for at_once in (1, 50, 1 << 22):
             monkeypatch.setattr(pieces_module, "BYTES_AT_ONCE", at_once)
             assert held(texts, None, lengths) == expected, (lengths, at_once)
+
+
+def test_more_ngrams_than_codes_can_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tokenize_by(None)(pa.array(["a b c", "a b"], pa.large_string()))
+    # Three tokens, and room for five pairs at most.
+    monkeypatch.setattr(grams_module, "MOST_GRAMS", 8)
+    grams_module.grams_of(found, 1, 2)
+    monkeypatch.setattr(grams_module, "MOST_GRAMS", 7)
+    grams_module.grams_of(found, 1, 1)
+    with pytest.raises(dpsu.DataError, match="more than 7 n-grams"):
+        grams_module.grams_of(found, 1, 2)
+    monkeypatch.setattr(grams_module, "MOST_GRAMS", 4)
+    with pytest.raises(dpsu.DataError, match="more than 4 n-grams"):
+        grams_module.grams_of(found, 1, 1)
 
 
 def test_users_who_have_no_names_have_their_texts() -> None:

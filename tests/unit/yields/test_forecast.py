@@ -327,7 +327,3 @@ def test_progress_is_shown_late_and_only_to_people(
             show(3, 10)
         # A bar that is cleared in the end leaves a line feed behind where there is no terminal.
         assert (capsys.readouterr().err != "") == shown
-    with progress.shown_steps("forecasting", quiet=False) as show:
-        show(0, 0)
-        show(0, 0)
-    assert capsys.readouterr().err.count("compiling") == 1

@@ -40,7 +40,7 @@ def refuse_unready_workers(session: SparkSession) -> None:
     if "PYTHON" in condition.upper():
         raise ParameterError(
             f"the Python workers of this Spark session cannot load dpsu ({condition}): they need "
-            "dpsu, pyarrow and numba, as this process has them; on one machine set the variable "
+            "dpsu and pyarrow, as this process has them; on one machine set the variable "
             f"PYSPARK_PYTHON to {sys.executable} before the session starts"
         )
     # Of anything else the release itself will tell.

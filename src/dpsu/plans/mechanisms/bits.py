@@ -71,7 +71,7 @@ class Bits(Mechanism):
         alone = f"{math.ceil(weight):,} users who hold nothing else that is still open"
         if self.items_per_user is None:
             return f"{alone}, where that is usual; more where users hold more"
-        from dpsu.kernels.bits import units_for
+        from dpsu.kernels.weights import units_for
 
         curve = design.selection.deciding_curve
         size = max(1, round(self.items_per_user))
