@@ -49,9 +49,12 @@ Rows = Sequence[Any]
 KEY = Key(bytes(32))
 LONGEST = 120
 ONE_EACH = "one per entry"
+# What Python says where threads are missing.
+THREADS = "can't start new thread"
 TEXTS = [
     "a", "b", "\u00fc", "u\u0308", "", " ", "a,b", "a\tb", 'q"q', '"', "line\nbreak", "\r", "user", "item", "odd", "null",
     "NA", "nan", "1", "01", "-0", "1.0", "1e3", "\0", "\U0001f600", "x" * 60, "y" * 200, str(2**63), "Some words. More!",
+    THREADS,
 ]  # fmt: skip
 NUMBERS = [
     0, 1, -1, 7, 2**31, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**63, 2**63 + 1, 2**64 - 1,
@@ -306,6 +309,8 @@ class PanicException(BaseException):
 
 def fails_on_some(text: str) -> list[str]:
     """A tokenizer that fails on some texts."""
+    if text == THREADS:
+        raise RuntimeError(text)
     if "x" in text or "1" in text:
         raise PanicException(text) if "1" in text else ValueError(text)
     return text.split("a") if "\n" not in text else text  # type: ignore[return-value]
@@ -552,6 +557,32 @@ def _objects(rng: Rng) -> Case:
     return Case(row, read)
 
 
+def _arrays(rng: Rng) -> Case:
+    """Arrays of NumPy, some cells of which are masked, or have numbers that are no characters."""
+    days = rng.random() < 0.5
+
+    def row(rng: Rng) -> Any:
+        day = np.datetime64(rng.choice(["2024-02-29", "0001-01-01", "-9999999-01-01"]))
+        item = day if days else rng.choice(TEXTS)
+        return rng.choice([None, *TEXTS]), item, rng.random() < 0.2
+
+    def read(rows: Rows, layout: Rng | None, folder: Path) -> Read:
+        cells = [each for part in random_parts(rows, layout) for each in part]
+        users = np.array([user or "" for user, *_ in cells], "U60")
+        broken = [user is None for user, *_ in cells]
+        users.view(np.uint32).reshape(len(cells), -1)[broken, 0] = 2**32 - 1
+        items, masked = [item for _, item, _ in cells], [mask for *_, mask in cells]
+        held = np.ma.array(np.array(items, "M8[D]" if days else "U60"), mask=masked)
+        return pairs_of(
+            Source({"user": users, "item": held}, dpsu.Users("user"), dpsu.Items("item"))
+        )
+
+    def right(row: Any, read: Read) -> bool:
+        return not read if row[0] is None or row[2] else True
+
+    return Case(row, read, right=right)
+
+
 def _estimator(rng: Rng) -> Case:
     """Groups and texts of the estimator of scikit-learn."""
     import dpsu.sklearn
@@ -794,6 +825,7 @@ DOORS: dict[str, Callable[[Rng], Case]] = {
     "tuples": _elements,
     "entries": _entries,
     "objects": _objects,
+    "arrays": _arrays,
     "estimator": _estimator,
     "arrow": partial(_typed, lambda table, rng, folder: table, (), SHAPES),
     "parquet": partial(_typed, _parquet, VIEWS, SHAPES),

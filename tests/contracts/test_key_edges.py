@@ -145,7 +145,7 @@ def test_days_do_not_wrap() -> None:
     assert found.items == (datetime.date(1970, 1, 6),)
 
 
-@every("cell", ["'12:00:00+01'::timetz", "1::uhugeint", "'0101'::bit"])
+@every("cell", ["'12:00:00+01'::timetz", "1::uhugeint", "'0101'::bit", "1::variant"])
 def test_types_that_arrow_hides_are_refused(cell: str, tmp_path: Path) -> None:
     query = f'select 1 as "user", {cell} as item'
     duckdb.connect(tmp_path / "shop.db").close()

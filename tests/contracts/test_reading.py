@@ -42,6 +42,13 @@ def test_an_id_that_cannot_be_compared_ends_no_run() -> None:
         assert doors.pairs_of(source) == {("a", "b", 1): 1}
 
 
+def test_a_text_that_a_tokenizer_quotes_ends_no_run() -> None:
+    data = {"user": ["a", "b"], "item": ["c", doors.THREADS]}
+    source = Source(data, dpsu.Users("user"), dpsu.Tokens("item", doors.fails_on_some))
+    with pytest.warns(dpsu.DataWarning):
+        assert doors.pairs_of(source) == {("a", "c", 1): 1}
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("first", [0, pytest.param(2, marks=BY_NIGHT)])
 def test_rows_are_read_by_themselves_on_spark(first: int, spark: Any, tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ else:
     # Most data are in files, and to read these must not wait for it.
     nw = Later("narwhals.stable.v2")
 
-# Types of DuckDB that Arrow gets as others: without the zone, with another sign, and as bytes.
-HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT")
+# Types of DuckDB that Arrow gets as others: without the zone, with another sign, as bytes, and as
+# bytes that differ for equal values.
+HIDDEN = ("TIME WITH TIME ZONE", "UHUGEINT", "BIT", "VARIANT")
 # Under each collation of DuckDB, the two texts of at least one of these pairs are equal; the
 # function gives them one spelling.
 ALIKE = (("a", "A", "lower"), ("a", "á", "strip_accents"), ("e\u0301", "\u00e9", "nfc_normalize"))

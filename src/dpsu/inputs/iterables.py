@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpsu.contributions.cells import END_DAY, FIRST_DAY
-from dpsu.contributions.id_columns import Column, Lose, lose_nothing, repeats_of
+from dpsu.contributions.id_columns import NO_ID, Column, Lose, lose_nothing, repeats_of
 from dpsu.contributions.pairs import Rows
 from dpsu.errors import DataError, ParameterError, warn, without_values
 from dpsu.inputs import frames
@@ -332,11 +332,12 @@ def _column(cells: Any, column: Column, lose: Lose) -> Any:
     if isinstance(cells, np.ndarray) and cells.dtype != object and cells.ndim == 1:
         if cells.dtype.kind == "U":
             # A text that is no UTF-8 is lost alone.
-            return column.untyped(cells.tolist(), lose)
+            return column.untyped(_texts_of(cells), lose)
         if cells.dtype == np.dtype("M8[D]"):
-            # Arrow counts days in 32 bits.
+            # Arrow counts days in 32 bits. Some may be masked.
             days = cells.astype(np.int64)
-            cells = np.where((days >= FIRST_DAY) & (days < END_DAY), cells, np.datetime64("NaT"))
+            inside = np.ma.filled((days >= FIRST_DAY) & (days < END_DAY), fill_value=False)
+            cells = np.where(inside, cells, np.datetime64("NaT"))
         return without_values(lambda: pa.array(cells), f"column {column} could not be read")
     if frames.is_series(cells):
         return frames.column_of(cells, column, lose)
@@ -347,3 +348,16 @@ def _column(cells: Any, column: Column, lose: Lose) -> Any:
             f"leads to is a {type(cells).__name__}, and no column; give a table"
         )
     return repeats_of(listed) if column.option == "repeats" else column.untyped(listed, lose)
+
+
+def _texts_of(cells: Any) -> list[Any]:
+    """The texts of an array of NumPy; one with numbers that are no characters is none."""
+    with contextlib.suppress(Exception):
+        return list(cells.tolist())
+    return [_text_of(cells[at : at + 1]) for at in range(len(cells))]
+
+
+def _text_of(cell: Any) -> Any:
+    with contextlib.suppress(Exception):
+        return cell.tolist()[0]
+    return NO_ID

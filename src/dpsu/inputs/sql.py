@@ -49,11 +49,32 @@ LOST = (
     "the server went away while the query ran: it was stopped, or the connection was lost. Nothing "
     "is wrong with the query; release again when the server is back"
 )
-# Whether PostgreSQL takes texts of a column as equal only if their bytes are; no row is read.
-COLLATION = (
-    "coalesce((SELECT collisdeterministic FROM pg_collation WHERE oid = "
-    "pg_collation_for((SELECT {name} FROM {rows} LIMIT 0)::text)::regcollation), true)"
-)
+# Whether PostgreSQL takes texts of a column as equal only if their bytes are; no row is read. Texts
+# may be inside of arrays, domains and rows. Texts of the type bpchar differ in blanks at their end;
+# where they are not inside of rows, they are read without these.
+COLLATION = """(
+    WITH RECURSIVE parts(type, collated, inside) AS (
+        SELECT pg_typeof(cell)::oid, pg_collation_for(cell::text)::regcollation::oid, false
+        FROM (SELECT (SELECT {name} FROM {rows} LIMIT 0) AS cell) AS cells
+        UNION
+        SELECT more.* FROM parts JOIN pg_type ON pg_type.oid = type, LATERAL (
+            SELECT typelem, collated, inside WHERE typcategory = 'A'
+            UNION ALL
+            SELECT typbasetype, typcollation, inside WHERE typtype = 'd'
+            UNION ALL
+            SELECT atttypid, attcollation, true FROM pg_attribute
+            WHERE typtype = 'c' AND attrelid = typrelid AND attnum > 0 AND NOT attisdropped
+        ) AS more
+    )
+    SELECT bool_and(
+        coalesce(collisdeterministic, true) AND typname <> 'citext'
+        AND NOT (inside AND typname = 'bpchar')
+    )
+    FROM parts JOIN pg_type ON pg_type.oid = type
+    LEFT JOIN pg_collation ON pg_collation.oid = collated
+)"""
+# Under which the driver tells the type of a column.
+TYPE_NAME = b"POSTGRESQL:type"
 # What PostgreSQL's codes mean to the person who typed the query; two characters name a class.
 SQLSTATES = {
     "42601": "it is not one SELECT that PostgreSQL understands",
@@ -293,14 +314,9 @@ def _open_postgres(
     schema = _explained(ask, explain)
     names = pick(columns, schema.names, "the query")
     for name, by_bytes in zip(names, _explained(ask_collations, explain), strict=True):
-        if not by_bytes or _is_citext(schema.field(name).type):
+        if not by_bytes:
             raise collation_error(name, sql_of_one_spelling(name, "lower"))
     return _as_text(schema), lambda: _explained(run, explain), explain_reading
-
-
-def _is_citext(type_: Any) -> bool:
-    """Whether this is PostgreSQL's citext, which ignores case without a collation."""
-    return getattr(getattr(type_, "value_type", type_), "type_name", None) == "citext"
 
 
 def _quoted(columns: Sequence[str]) -> str:
@@ -312,26 +328,39 @@ def _as_text(schema: Any) -> Any:
     import pyarrow as pa
 
     texts = {None: None, "text": pa.string(), "text[]": pa.list_(pa.string())}
-    return pa.schema([(each.name, texts[_text_type(each.type)] or each.type) for each in schema])
+    return pa.schema([(each.name, texts[_text_type(each)] or each.type) for each in schema])
 
 
-def _text_type(type_: Any) -> str | None:
-    """The type that a column is converted to by PostgreSQL: enumerations, addresses, numerics."""
+def _text_type(field: Any) -> str | None:
+    """The type that a column is converted to by PostgreSQL.
+
+    Enumerations, addresses and numerics are converted, and texts that differ in blanks at their
+    end, which are equal there.
+    """
     import pyarrow as pa
 
+    type_ = field.type
     if pa.types.is_list(type_):
-        return None if _text_type(type_.value_type) is None else "text[]"
+        return None if _text_type(type_.value_field) is None else "text[]"
+    if (field.metadata or {}).get(TYPE_NAME) == b"bpchar":
+        return "text"
     extended = isinstance(type_, pa.BaseExtensionType)
     return "text" if extended and not isinstance(type_, pa.UuidType) else None
 
 
 def _expression(field: Any) -> str:
     """A column for a SELECT of PostgreSQL; numbers are written without zeros at their end."""
-    name, converted = _quoted([field.name]), _text_type(field.type)
-    if converted is None:
-        return name
-    numeric = getattr(field.type, "type_name", None) == "numeric"
-    return f"{f'trim_scale({name})' if numeric else name}::{converted} AS {name}"
+    import pyarrow as pa
+
+    name, converted = _quoted([field.name]), _text_type(field)
+    cell = name
+    if pa.types.is_list(field.type):
+        # Elements of an array may be numbered from anywhere; the driver takes some numbers only. A
+        # slice is numbered from 1.
+        cell = f"{name}[:]"
+    elif getattr(field.type, "type_name", None) == "numeric":
+        cell = f"trim_scale({name})"
+    return f"{cell}{'' if converted is None else f'::{converted}'} AS {name}"
 
 
 def _postgres() -> Any:

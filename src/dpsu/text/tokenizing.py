@@ -162,7 +162,7 @@ def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, l
         # A panic in a Rust library is no `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        short = is_memory_error(error)
+        short = is_memory_error(error) and not _quotes(error, texts)
     if short:
         # Out of its context: what stands there may quote the text.
         raise ResourceError("the tokenizer has too little memory for a text")
@@ -171,6 +171,11 @@ def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, l
         return
     for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
         yield from _tokens_of(split, half)
+
+
+def _quotes(error: BaseException, texts: list[str]) -> bool:
+    """Whether an error that is told by its words may have them from one of the texts."""
+    return isinstance(error, RuntimeError) and any(str(error) in text for text in texts)
 
 
 def _tokens(found: Iterable[str]) -> list[str]:

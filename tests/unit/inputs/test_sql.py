@@ -7,6 +7,7 @@ import decimal
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import dpsu
-from dpsu.inputs.reading import wanted
+from dpsu.inputs.reading import Source, wanted
+from tests.contracts import doors
 from tests.docs.test_docs import blocks
 from tests.privacy.test_leaks import MARK, assert_clean, chain
 from tests.support import flat, servers
@@ -310,6 +312,55 @@ def test_types_of_databases_are_users_and_items(kind: str, source: Sources) -> N
     assert released.items == (("fr", NOON.date()),)
 
 
+# Cells of types of PostgreSQL, of which each is a row of its own.
+ODD_CELLS = {
+    "text[]": [
+        "array['a', null]", "'[5:6]={x,y}'", "'[-2:-1]={x,y}'", "'[5:6][7:8]={{x,y},{z,w}}'",
+        "array[['a', 'b', 'c'], ['d', 'e', 'f'], ['g', 'h', 'i']]", "'{}'", "null",
+    ],
+    "int[]": ["'[0:1]={5,6}'", "'[3:3]={7}'", "array[1, 2]"],
+    "int2vector": ["'1 2'", "'3'"],
+    "numeric[]": ["array[1.5]", "'[2:3]={NaN,Infinity}'"],
+    "varying": ["array['a']", "'[5:6]={x,y}'"],
+    "timestamp": ["'infinity'", "'-infinity'", "'294276-12-31'", "'4713-01-01 BC'", "'2024-02-29'"],
+    "date": ["'infinity'", "'-infinity'", "'5874897-12-31'", "'2024-02-29'"],
+    "time": ["'24:00:00'", "'12:00'"],
+    "numeric": ["'NaN'", "'Infinity'", "1e-1000", "1.50"],
+    '"char"': [r"'\377'", "''", "'a'"],
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+def test_rows_of_postgresql_are_read_by_themselves(source: Sources) -> None:
+    uri = source("postgresql")
+    execute(uri, "create domain varying as text[]")
+
+    def read(type_: str, cells: list[tuple[int, str]]) -> doors.Read:
+        rows = ", ".join(f"({user}, ({cell})::{type_})" for user, cell in cells)
+        query = dpsu.Query(uri, f'select * from (values {rows}) as rows("user", item)')
+        return doors.pairs_of(Source(query, dpsu.Users(), dpsu.Items()))
+
+    for type_, listed in ODD_CELLS.items():
+        cells = list(enumerate(listed))
+        alone: doors.Read = sum((read(type_, [cell]) for cell in cells), Counter())
+        assert alone, type_
+        assert read(type_, cells) == alone, type_
+    assert read("text[]", [(1, "'[5:6]={x,y}'")]) == {("1", "x", 1): 1, ("1", "y", 1): 1}
+
+
+@pytest.mark.filterwarnings("ignore::dpsu.DataWarning")
+def test_texts_of_postgresql_that_are_equal_are_one_user(source: Sources) -> None:
+    cells = {
+        "bpchar": ["'Ann'", "'Ann  '"], "char(5)": ["'Ann'", "'Ann  '"],
+        "bpchar[]": ["array['Ann']", "array['Ann ']"],
+    }  # fmt: skip
+    for type_, (one, other) in cells.items():
+        rows = f"(values (1, {one}::{type_}), (2, {other}::{type_})) as rows(a, b)"
+        query = dpsu.Query(source("postgresql"), f"select * from {rows}")
+        read = doors.pairs_of(Source(query, dpsu.Users("a"), dpsu.Items("b")))
+        assert read == {("1", "Ann", 1): 1, ("2", "Ann", 1): 1}, type_
+
+
 # Types of which texts that differ are equal.
 COLLATED = {
     "duckdb": [
@@ -319,7 +370,8 @@ COLLATED = {
     ],
     "postgresql": [
         "'Ann' collate alike", "'Ann'::citext", "'Ann'::who", "array['Ann' collate alike]",
-        "array['Ann'::citext]",
+        "array['Ann'::citext]", "array['Ann'::anyone]", "row('Ann', 1)::spelled",
+        "row(row('Ann', 1), 'x')::nested", "row('Ann')::padded", "array['Ann'::who]",
     ],
 }  # fmt: skip
 
@@ -331,7 +383,9 @@ def test_columns_with_a_collation_are_refused(kind: str, source: Sources) -> Non
         alike = "provider = icu, locale = 'und-u-ks-level2', deterministic = false"
         execute(
             uri, "create extension citext", f"create collation alike ({alike})",
-            "create domain who as text collate alike",
+            "create domain who as text collate alike", "create domain anyone as citext",
+            "create type spelled as (a text collate alike, b int)",
+            "create type nested as (a spelled, b text)", "create type padded as (a bpchar)",
         )  # fmt: skip
     settings: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "weighted-gaussian"}
     for cell in COLLATED[kind]:
