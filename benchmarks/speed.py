@@ -59,18 +59,19 @@ and bits: all; sieve: 3000 scouted and 300 decided on, in 20 rounds or in 6). *D
 mechanism: an estimate chooses, and takes sieve here. Machines are noisy: read ratios, and read them
 as one run. Tables were measured one after the other, and the same ratio may differ between two of
 them by 0.4, at S by more. *Cold* is the first call in a process, which loads the compiled kernels.
+Tables with numba among their versions were made before kernels were compiled with the package, when
+releases took a little more CPU time.
 
 Our aim for mechanisms of one pass is at most 1.0 times the faster of the two, in time and in
 memory, from Parquet, however the data come; for the default, with all its rounds, 1.5 times with 8
 million rows (M) and 1.0 times with 36 million (L). The first tables show the same rows in every
 shape (`python -m benchmarks.speed S M L --shapes`), with ratios of wall time, CPU time and peak
 memory: users as integers or as text, rows by user or in random order over the whole file, which is
-what a log of events by e-mail address is. `weighted-gaussian` meets the aim in most shapes; it is
-up to 13 % above it in two of eleven at M and 6 % in one at L; which ones, varies from run to run.
-The default meets its aim for texts of 32 bytes at M, where it takes 1.0 to 1.3 times, and misses it
-for all other users, who are read and grouped faster by the two: 1.5 to 1.9 times. At L it takes
-0.75 to 1.31 times, and at most 1.0 in four of eleven shapes. Below half a million rows the fixed
-costs of a call show, and memory is that of the libraries. The tables by mechanism are those of
+what a log of events by e-mail address is. At M both meet their aims in time in all eleven shapes:
+`weighted-gaussian` takes 0.48 to 1.00 times and the default 0.87 to 1.41 times. At L, in tables of
+the older kernels, `weighted-gaussian` is 6 % above its aim in one shape, and the default takes 0.75
+to 1.31 times, at most 1.0 in four of eleven shapes. Below half a million rows the fixed costs of a
+call show, and memory is that of the libraries. The tables by mechanism are those of
 users as integers, in random order within blocks of 100,000 users. *Bytes/row* is the peak above
 what the process took before the work began. Text formats cost more; DuckDB, Polars and we read all
 cells of CSV as text. *Texts* (`python -m benchmarks.speed M --texts`) are a dozen words each of
