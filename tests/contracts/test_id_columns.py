@@ -147,7 +147,7 @@ def test_the_type_does_not_depend_on_one_user(
 
 
 def test_categories_that_are_objects_have_no_type() -> None:
-    """One of them may be one person's alone, and there may be categories of nobody."""
+    """One of them may be one person's alone, and there may be categories that no row has."""
     rows = [(u, int(i)) for u, i in GOOD if i == "7"]
     for odd in ([], ["x"], [True], [2.5]):
         data = objects(rows + [("u0", cell) for cell in odd], Path())

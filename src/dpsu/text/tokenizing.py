@@ -174,7 +174,7 @@ def _tokens_of(split: SplitMany, texts: list[str]) -> Iterator[tuple[pa.Array, l
 
 
 def _quotes(error: BaseException, texts: list[str]) -> bool:
-    """Whether an error that is told by its words may have them from one of the texts."""
+    """Whether an error that is known by its words may have them from one of the texts."""
     return isinstance(error, RuntimeError) and any(str(error) in text for text in texts)
 
 

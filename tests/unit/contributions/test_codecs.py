@@ -161,7 +161,7 @@ def test_equal_cells_of_different_physical_types_are_one_id() -> None:
 
 
 def test_cells_that_are_missing_stay_so_beside_some_that_have_no_text() -> None:
-    """Years beyond 9999 have none; rows without a cell must not get that of somebody else."""
+    """Years beyond 9999 have none; rows without a cell must not get that of another row."""
     times = pa.array([None, 2**62, 0, None], pa.timestamp("us"))
     beside = Column("b", "user", alone=False), pa.array(["x"] * 4)
     for part in (times, times.dictionary_encode()):
